@@ -26,3 +26,7 @@ if(TANDEM_SANITIZE)
 endif()
 
 find_package(Threads REQUIRED)
+
+if(TANDEM_X86)
+  add_compile_definitions(TANDEM_X86=1)
+endif()
