@@ -81,10 +81,13 @@ def rust_needed():
 
 def find_cargo(needed):
     """A cargo that is new enough: on PATH, rustup's, Debian's, or a versioned one of Ubuntu."""
-    versioned = sorted(Path("/usr/bin").glob("cargo-1.*"), key=lambda p: version_of(p.name))
+    path = os.pathsep.join(p for p in os.get_exec_path() if Path(p) != VENV / "bin")
     home = os.environ.get("CARGO_HOME", Path.home() / ".cargo")
-    places = [shutil.which("cargo"), Path(home) / "bin/cargo", "/usr/bin/cargo", *versioned[::-1]]
-    for cargo in places:
+    # Not Ubuntu's /usr/bin/cargo-1.NN: in some releases it is a script that runs another rustc.
+    versioned = sorted(Path("/usr/lib").glob("rust-1.*/bin/cargo"),
+                       key=lambda path: version_of(str(path)))
+    places = [shutil.which("cargo", path=path), Path(home) / "bin/cargo", "/usr/bin/cargo"]
+    for cargo in [*places, *reversed(versioned)]:
         if cargo and os.access(cargo, os.X_OK):
             shown = subprocess.run([cargo, "--version"], capture_output=True, text=True)
             if shown.returncode == 0 and version_of(shown.stdout) >= needed:
@@ -116,14 +119,11 @@ def rustup_installs(needed):
 
 
 def link_rust(cargo):
-    """Puts cargo and rustc in .venv/bin, where PATH would find an older one or none."""
-    for name, source in (("cargo", cargo), ("rustc", cargo.with_name(
-            cargo.name.replace("cargo", "rustc")))):
-        link = VENV / "bin" / name
-        if link.is_symlink() and Path(os.readlink(link)) == source:
-            continue
-        link.unlink(missing_ok=True)
-        if shutil.which(name) != str(source):
+    """Makes .venv/bin, which the Makefile puts first on PATH, name this cargo and its rustc."""
+    for name in ("cargo", "rustc"):
+        link, source = VENV / "bin" / name, cargo.with_name(name)
+        if not link.is_symlink() or Path(os.readlink(link)) != source:
+            link.unlink(missing_ok=True)
             link.symlink_to(source)
 
 
@@ -170,11 +170,6 @@ def run_apt(prefix, arguments):
                       "  Mend what they name, then run the same make command again.")
 
 
-def lists_are_fresh():
-    lists = list(Path("/var/lib/apt/lists").glob("*_Packages*"))
-    return bool(lists) and time.time() - max(p.stat().st_mtime for p in lists) < 24 * 3600
-
-
 def download_bytes(names):
     """What apt would fetch for names, from lines of the form 'uri' file size hash."""
     uris = subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", "--print-uris",
@@ -196,9 +191,8 @@ def install_packages(fuzz):
     if not missing and not needs_rust:
         return
     prefix = root_prefix(" ".join(missing + rust_packages(release, needed) * needs_rust))
-    if not lists_are_fresh():
-        say("reading the package lists")
-        run_apt(prefix, ["update"])
+    say("reading the package lists")
+    run_apt(prefix, ["update"])
     names = missing + rust_packages(release, needed) * needs_rust
     if names:
         megabytes = download_bytes(names) / 1e6
