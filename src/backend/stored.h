@@ -59,6 +59,14 @@ struct StoredMatrix {
 //   row in [0, matrix.rows), out [cols]
 void dequantize_row(const StoredMatrix& matrix, int64_t row, float* out);
 
+// The 6-bit scale and minimum of sub-block j (0..7) in the 12 packed bytes of a
+// Q4_K or Q5_K block.
+struct KScaleMin {
+  uint8_t scale = 0;
+  uint8_t minimum = 0;
+};
+KScaleMin k_scale_min(const uint8_t* packed, int sub_block);
+
 // Conversions used wherever halves are read. Exact; to_* rounds to nearest even.
 float f16_to_f32(uint16_t bits);
 float bf16_to_f32(uint16_t bits);
