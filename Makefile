@@ -4,6 +4,7 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 MODEL ?= default
 PORT ?=
@@ -49,14 +50,13 @@ lint:
 	@python3 tools/layering.py
 	@python3 tools/tidy.py
 
-unit: build
+unit: build model
 	$(call step,Unit tests)
 	@ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error
 
 test: lint ## every test, from nothing: unit, HTTP, docs, fuzz, portable build, sanitizers
 	@$(setup) test
 	@$(MAKE) unit
-	@$(setup) model
 	$(call step,Server$(,) docs and tools)
 	@python -m pytest tests
 	$(call step,Unit tests of the portable build)
@@ -65,7 +65,7 @@ test: lint ## every test, from nothing: unit, HTTP, docs, fuzz, portable build, 
 	@$(MAKE) unit-asan
 
 # The unit tests of another preset: portable, asan or tsan.
-unit-%:
+unit-%: model
 	@$(MAKE) -s build-$*/build.ninja
 	@cmake --build build-$* -j $(JOBS)
 	@ctest --test-dir build-$* -j $(JOBS) --output-on-failure --no-tests=error
@@ -95,9 +95,8 @@ fuzz: ## fuzz every parser of outside bytes with clang (SECONDS_EACH=60)
 	@cmake --build build-fuzz -j $(JOBS)
 	@python3 tools/fuzz.py build-fuzz --seconds $(or $(SECONDS_EACH),60)
 
-soak: build ## mixed requests against one server for a long time (MINUTES=10)
+soak: build model ## mixed requests against one server for a long time (MINUTES=10)
 	@$(setup) test
-	@$(setup) model
 	@SOAK_MINUTES=$(or $(MINUTES),10) python -m pytest -s tests/soak
 
 bench: build ## speed and fidelity of a model (MODEL=path ARGS="…")
