@@ -82,12 +82,8 @@ class Mutator {
       case 1:
         if (at < input.size()) input[at] = static_cast<uint8_t>(below(256));
         break;
-      case 2:
-        write_integer(input, at);
-        break;
-      case 3:
-        input.erase(here, there);
-        break;
+      case 2: write_integer(input, at); break;
+      case 3: input.erase(here, there); break;
       case 4: {
         Bytes span(here, there);
         input.insert(here, span.begin(), span.end());
