@@ -7,6 +7,7 @@
 A file that passed is not run again until its own text, a project header that it includes, its
 compile command or .clang-tidy changes: the names of the passed states lie in build/clang-tidy.
 """
+import functools
 import hashlib
 import json
 import os
@@ -48,13 +49,16 @@ def project_headers():
     return headers
 
 
-def state_of(command, files, text_of={}):
+@functools.cache
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes() if path.exists() else b"").digest()
+
+
+def state_of(command, files):
     """A name for everything that clang-tidy's verdict depends on."""
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + command.encode())
+    digest = hashlib.sha256(digest_of(ROOT / ".clang-tidy") + command.encode())
     for path in sorted(files):
-        if path not in text_of:
-            text_of[path] = path.read_bytes() if path.exists() else b""
-        digest.update(str(path.relative_to(ROOT)).encode() + text_of[path])
+        digest.update(str(path).encode() + digest_of(path))
     return digest.hexdigest()
 
 

@@ -153,7 +153,7 @@ def progress(line, shown):
 def run_apt(prefix, arguments):
     """Runs apt-get with its progress on a terminal, and shows its words only if it fails."""
     command = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get", "-q",
-               "-o", "APT::Status-Fd=1", *arguments]
+               "-o", "APT::Status-Fd=1", "-o", "DPkg::Lock::Timeout=300", *arguments]
     words, shown = [], ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as apt:
