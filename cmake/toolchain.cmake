@@ -21,8 +21,13 @@ endif()
 add_compile_options(-ffp-contract=off)
 
 if(TANDEM_SANITIZE)
-  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  # Light optimisation: the instrumented tests take half the time to build and still run fast.
+  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all -g1 -O1)
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
+endif()
+if(TANDEM_FUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_package(Threads REQUIRED)
@@ -30,3 +35,6 @@ find_package(Threads REQUIRED)
 if(TANDEM_X86)
   add_compile_definitions(TANDEM_X86=1)
 endif()
+
+# Designated initializers leave the rest at its default on purpose.
+set(TANDEM_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)

@@ -1,0 +1,38 @@
+#include "backend/backend.h"
+
+#include "base/error.h"
+
+namespace tandem {
+
+void Backend::unsupported(const char* op) const {
+  throw Error(ErrorCode::kUnsupported,
+              std::string("[") + op + "] the " + name() + " backend does not have this op");
+}
+
+std::unique_ptr<StateStore> Backend::make_state_store(const StateSpec&) {
+  unsupported("make_state_store");
+}
+
+Tensor Backend::linear_act(const Tensor& x, const Weight& w, Activation activation) {
+  return activate(linear(x, w), activation);
+}
+
+Tensor Backend::moe(const Tensor&, const MoeWeights&, const MoeOptions&, const Tensor&) {
+  unsupported("moe");
+}
+
+Tensor Backend::gated_delta(const Tensor&, const Weight&, const Weight&, const Weight&,
+                            const Weight&, const GatedDeltaOptions&, KvRef, const Step&) {
+  unsupported("gated_delta");
+}
+
+Tensor Backend::short_conv(const Tensor&, const Weight&, KvRef, const Step&) {
+  unsupported("short_conv");
+}
+
+Tensor Backend::latent_attention(const Tensor&, const Tensor&, const Weight&, const Weight&,
+                                 const LatentOptions&, KvRef, const Step&) {
+  unsupported("latent_attention");
+}
+
+}  // namespace tandem
