@@ -21,7 +21,9 @@ endif()
 add_compile_options(-ffp-contract=off)
 
 if(TANDEM_SANITIZE)
-  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
+  # Light optimisation: the instrumented tests take half the time to build and still run fast.
+  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all -g1 -O1)
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
 endif()
 

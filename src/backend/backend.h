@@ -116,8 +116,9 @@ class Backend {
   // One weight from parts stacked along the rows (q, k and v, each in its own
   // format). `bias` has as many elements as all rows, or none.
   virtual Weight load(std::span<const StoredMatrix> parts, std::span<const float> bias = {}) = 0;
-  // Gate and up for gate_up(); both [F, D].
-  virtual Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up) = 0;
+  // Gate and up for gate_up(), both [F, D]; bias [2F] or none, gate first.
+  virtual Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
+                              std::span<const float> bias = {}) = 0;
   // A vector of floats, e.g. a norm's weight. [1, size]
   virtual Weight load_vector(std::span<const float> values) = 0;
   virtual int64_t weight_bytes() const = 0;

@@ -1,0 +1,54 @@
+#include "models/registry.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "models/llama.h"
+
+namespace tandem {
+
+namespace {
+
+using Maker = std::unique_ptr<Model> (*)(Checkpoint&, Backend&);
+
+struct Family {
+  const char* model_type;
+  Maker make;
+};
+
+constexpr Family kFamilies[] = {
+    {"llama", make_llama},
+    {"mistral", make_llama},
+    {"qwen2", make_llama},
+};
+
+std::string unknown_architecture(const Checkpoint& checkpoint, const std::string& type) {
+  const std::vector<std::string> known = supported_architectures();
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
+  return checkpoint.path() + ": architecture \"" + type + "\" is not supported; supported: " +
+         list + " (nearest: " + nearest_name(type, known) + ")";
+}
+
+}  // namespace
+
+std::vector<std::string> supported_architectures() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.push_back(family.model_type);
+  return names;
+}
+
+std::unique_ptr<Model> make_model(Checkpoint& checkpoint, Backend& backend) {
+  const auto& config = checkpoint.config();
+  const auto type = config.is_object() ? config.value("model_type", "") : "";
+  for (const Family& family : kFamilies) {
+    if (type != family.model_type) continue;
+    auto model = family.make(checkpoint, backend);
+    checkpoint.expect_all_taken();
+    return model;
+  }
+  throw Error(ErrorCode::kUnsupported, unknown_architecture(checkpoint, type));
+}
+
+}  // namespace tandem

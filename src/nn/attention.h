@@ -1,0 +1,22 @@
+// Self-attention over the paged cache, with its projections.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace tandem {
+
+struct SelfAttention {
+  Weight qkv;  // [H * Dk + Hkv * (Dk + Dv), D]
+  Weight out;  // [D, H * Dv]
+  QkvOptions qkv_options;
+  AttentionOptions attention_options;
+  KvRef kv;
+
+  // residual + attention(x) Wo^T. x and residual [n, D].
+  Tensor forward(Backend& be, const Tensor& x, const Tensor& residual, const Step& step) const {
+    const Tensor q = be.qkv_rope_write(x, qkv, qkv_options, kv, step);
+    return be.linear(be.attention(q, kv, attention_options, step), out, residual);
+  }
+};
+
+}  // namespace tandem
