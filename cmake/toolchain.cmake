@@ -26,6 +26,9 @@ if(TANDEM_SANITIZE)
     -fno-sanitize-recover=all -g1 -O1)
   add_link_options(-fsanitize=${TANDEM_SANITIZE})
 endif()
+if(TANDEM_FUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 find_package(Threads REQUIRED)
 

@@ -30,6 +30,15 @@ def write_json(path, value):
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def write_lines(path, head, key, items, ascii_only=False):
+    """Writes {**head, key: items} with one item on each line."""
+    def dump(value):
+        return json.dumps(value, ensure_ascii=ascii_only)
+    fields = "".join(f" {dump(k)}: {dump(v)},\n" for k, v in head.items())
+    lines = ",\n".join(f"  {dump(i)}" for i in items)
+    path.write_text(f"{{\n{fields} {dump(key)}: [\n{lines}\n ]\n}}\n", encoding="utf-8")
+
+
 @torch.no_grad()
 def logits_of(model, ids):
     """Logits [len(ids), V] of one sequence, each position attending to all before it."""
@@ -73,10 +82,9 @@ def write_tiny_golden(directory, model, seed, weights):
         offset += logits.size
     flat = np.concatenate(blocks)
     flat.tofile(directory / "golden.bin")
-    text = json.dumps({"source": SOURCE, "weights": weights, "vocab_size": vocab_size,
-                       "logits_file": "golden.bin", "cases": "@"}, indent=1)
-    lines = ",\n  ".join(json.dumps(c) for c in cases)
-    (directory / "golden.json").write_text(text.replace('"@"', f"[\n  {lines}\n ]") + "\n")
+    head = {"source": SOURCE, "weights": weights, "vocab_size": vocab_size,
+            "logits_file": "golden.bin"}
+    write_lines(directory / "golden.json", head, "cases", cases)
     size = sum(f.stat().st_size for f in directory.iterdir())
     print(f"{directory.name}: {size / 1e3:.0f} kB, logits std {flat.std():.2f}, "
           f"least lead {min(min(c['greedy_gaps']) for c in cases):.3f}")

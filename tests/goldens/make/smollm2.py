@@ -1,13 +1,11 @@
 """The default model's reference answers: SmolLM2-135M-Instruct Q4_1, dequantised, in float32."""
 
-import json
-
 import numpy as np
 import torch
 from gguf import GGUFReader
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from common import GOLDENS, MODELS, SOURCE, logits_of
+from common import GOLDENS, MODELS, SOURCE, logits_of, write_lines
 from gguf_blocks import decode
 from gguf_tokenizer import byte_level_bpe, metadata
 from smollm2_prompts import PROMPTS
@@ -103,9 +101,7 @@ def main():
     head = {"model": "SmolLM2-135M-Instruct Q4_1, dequantised to float32", "source": SOURCE,
             "new_tokens": NEW_TOKENS, "top": TOP, "top_ids": "top_ids.u16",
             "top_logprobs": "top_logprobs.f32"}
-    lines = ",\n  ".join(json.dumps(i, ensure_ascii=False) for i in items)
-    text = json.dumps(head | {"items": "@"}, indent=1).replace('"@"', f"[\n  {lines}\n ]")
-    (out / "golden.json").write_text(text + "\n", encoding="utf-8")
+    write_lines(out / "golden.json", head, "items", items)
 
 
 if __name__ == "__main__":
