@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "models/load": ["backend"],
     "models": ["nn", "backend", "models/load"],
     "text": ["bridge"],
-    "sampling": ["backend"],
+    "sampling": ["backend", "sched"],
     "sched": [INTEGERS],
     "engine": BELOW_ENGINE,
     "api": ["text", "sched"],

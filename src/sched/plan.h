@@ -30,6 +30,8 @@ struct Plan {
 // What one step may cost.
 struct Budget {
   int32_t tokens = 512;  // decode rows and prompt chunks together
+  // Prompt tokens whose logits are wanted too (prompt logprobs): bounds their memory.
+  int32_t prompt_outputs = 512;
 };
 
 }  // namespace tandem
