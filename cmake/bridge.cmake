@@ -15,7 +15,7 @@ set(TANDEM_BRIDGE_LIB ${CMAKE_BINARY_DIR}/bridge/libtandem_bridge.a)
 file(GLOB TANDEM_BRIDGE_SOURCES CONFIGURE_DEPENDS ${TANDEM_BRIDGE_DIR}/src/*.rs)
 add_custom_command(
   OUTPUT ${TANDEM_BRIDGE_LIB}
-  COMMAND ${TANDEM_CARGO} build --quiet --release --locked
+  COMMAND ${TANDEM_CARGO} build --release --locked
     --manifest-path ${TANDEM_BRIDGE_DIR}/Cargo.toml --target-dir ${TANDEM_CARGO_TARGET}
   COMMAND ${CMAKE_STRIP} --strip-debug -o ${TANDEM_BRIDGE_LIB}
     ${TANDEM_CARGO_TARGET}/release/libtandem_bridge.a

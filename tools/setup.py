@@ -74,9 +74,8 @@ def version_of(text):
 
 def rust_needed():
     """The oldest Rust the bridge builds with, as its manifest says."""
-    manifest = ROOT / "bridge/Cargo.toml"
-    text = manifest.read_text() if manifest.exists() else 'rust-version = "1.85"'
-    return version_of(re.search(r'^rust-version = "(.+)"', text, re.MULTILINE)[1])
+    manifest = (ROOT / "bridge/Cargo.toml").read_text()
+    return version_of(re.search(r'^rust-version = "(.+)"', manifest, re.MULTILINE)[1])
 
 
 def find_cargo(needed):
