@@ -32,7 +32,7 @@ def random_k_blocks(rng, kind, shape, std):
 
 
 def encode(weight, kind, rng):
-    """float32 [rows, columns] to the raw array GGUF stores. K-quants: random blocks of its spread."""
+    """The raw array GGUF stores for float32 [rows, columns]; K-quants: random, of like spread."""
     if kind in K_LAYOUT:
         return random_k_blocks(rng, kind, weight.shape, float(weight.std()))
     return quants.quantize(weight, kind)

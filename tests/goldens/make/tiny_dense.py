@@ -57,7 +57,8 @@ MODELS = {
     # Written as transformers 5 writes a config: rope_parameters and dtype.
     "smollm2-like": (LLAMA | {"hidden_size": 96, "num_attention_heads": 3,
                               "num_key_value_heads": 1, "intermediate_size": 160,
-                              "num_hidden_layers": 1, "tie_word_embeddings": True, "pad_token_id": 2,
+                              "num_hidden_layers": 1, "tie_word_embeddings": True,
+                              "pad_token_id": 2,
                               "rope_parameters": {"rope_theta": 100000.0, "rope_type": "default"},
                               "dtype": "float32"},
                      ("rope_theta", "rope_scaling", "torch_dtype")),
