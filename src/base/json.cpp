@@ -53,7 +53,8 @@ void check_bounds(std::string_view text, const JsonLimits& limits, std::string_v
       }
     }
     if (values > limits.values_max) {
-      refuse(limits, what, "has too many values: the limit is " + std::to_string(limits.values_max));
+      refuse(limits, what,
+             "has too many values: the limit is " + std::to_string(limits.values_max));
     }
   }
 }
@@ -65,7 +66,8 @@ std::string reason(const json::exception& error) {
   if (auto end = text.find("] "); end != std::string::npos) text.erase(0, end + 2);
   if (auto quoted = text.find("; last read"); quoted != std::string::npos) {
     auto expected = text.rfind("; expected");
-    std::string tail = expected == std::string::npos || expected < quoted ? "" : text.substr(expected);
+    std::string tail =
+        expected == std::string::npos || expected < quoted ? "" : text.substr(expected);
     text = text.substr(0, quoted) + tail;
   }
   if (auto colon = text.find(": "); text.starts_with("parse error") && colon != std::string::npos) {
@@ -105,9 +107,8 @@ class KeyCheck {
 json parse(std::string_view text, const JsonLimits& limits, std::string_view what) {
   if (!limits.unique_keys) return json::parse(text);
   KeyCheck keys(limits, what);
-  return json::parse(text, [&](int, json::parse_event_t event, json& parsed) {
-    return keys(event, parsed);
-  });
+  return json::parse(
+      text, [&](int, json::parse_event_t event, json& parsed) { return keys(event, parsed); });
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace tandem {
 
 struct JsonLimits {
   size_t bytes_max = size_t{64} << 20;
-  int depth_max = 128;                // nested arrays and objects
+  int depth_max = 128;                  // nested arrays and objects
   size_t values_max = size_t{4} << 20;  // arrays, objects and elements, roughly
-  bool unique_keys = false;           // refuse an object that names a key twice
+  bool unique_keys = false;             // refuse an object that names a key twice
   ErrorCode code = ErrorCode::kInvalid;
 };
 

@@ -15,7 +15,7 @@ constexpr uint32_t kVersionMin = 2, kVersionMax = 3;
 constexpr size_t kNameBytesMax = 1024;
 constexpr uint32_t kDimensionsMax = 4;
 constexpr int64_t kAlignmentDefault = 32, kAlignmentMax = 1 << 20;
-constexpr uint64_t kKeyBytesMin = 8 + 4 + 1;      // name length, type, a byte
+constexpr uint64_t kKeyBytesMin = 8 + 4 + 1;         // name length, type, a byte
 constexpr uint64_t kTensorBytesMin = 8 + 4 + 4 + 8;  // name length, n_dims, type, offset
 
 // A tensor description; the offset counts from the start of the data.
@@ -49,7 +49,8 @@ std::map<std::string, GgufValue, std::less<>> read_metadata(GgufReader& in, uint
   for (uint64_t i = 0; i < count; i++) {
     std::string key = read_name(in, "name of metadata key " + std::to_string(i));
     GgufValue value = in.value("metadata key " + quote_name(key));
-    if (!values.emplace(key, value).second) in.fail("metadata key " + quote_name(key) + " is there twice");
+    if (!values.emplace(key, value).second)
+      in.fail("metadata key " + quote_name(key) + " is there twice");
   }
   return values;
 }
@@ -96,8 +97,9 @@ Description read_description(GgufReader& in, uint64_t index) {
   WeightFormat format = read_format(in, label, tensor.type);
   tensor.format = format;
   if (tensor.shape[0] % block_columns(format) != 0) {
-    in.fail(label + ": dims[0] is " + std::to_string(tensor.shape[0]) + ", expected a multiple of " +
-            std::to_string(block_columns(format)) + " for " + tensor.type);
+    in.fail(label + ": dims[0] is " + std::to_string(tensor.shape[0]) +
+            ", expected a multiple of " + std::to_string(block_columns(format)) + " for " +
+            tensor.type);
   }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(tensor.elements() / block_columns(format), block_bytes(format),
@@ -123,8 +125,8 @@ uint64_t read_alignment(const GgufMetadata& metadata) {
 
 void place(Description& item, std::span<const std::byte> data, uint64_t alignment,
            const std::string& path) {
-  std::string label = "tensor " + quote_name(item.tensor.name) + ": offset " +
-                      std::to_string(item.offset);
+  std::string label =
+      "tensor " + quote_name(item.tensor.name) + ": offset " + std::to_string(item.offset);
   if (item.offset % alignment != 0) {
     fail_load(path, label + " is not a multiple of the alignment " + std::to_string(alignment));
   }

@@ -18,14 +18,26 @@ namespace tandem {
 
 // Numbers are the file's.
 enum class GgufType : uint32_t {
-  kU8 = 0, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64,
+  kU8 = 0,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
 };
 
 // A metadata value as a checked view into the file: no copies, so no length in
 // the file costs memory.
 struct GgufValue {
   GgufType type = GgufType::kU8;
-  std::span<const std::byte> bytes;      // a scalar, a string's text, an array's elements
+  std::span<const std::byte> bytes;       // a scalar, a string's text, an array's elements
   GgufType element_type = GgufType::kU8;  // arrays only
   uint64_t count = 0;                     // arrays only
 };

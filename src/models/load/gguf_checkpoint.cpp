@@ -59,7 +59,8 @@ class GgufCheckpoint : public Checkpoint {
   StoredMatrix take_matrix(const std::string& base, int64_t rows, int64_t cols) override {
     std::string name = base + ".weight";
     StoredMatrix matrix = as_matrix(path(), take(name, rows, cols), rows, cols);
-    if (int64_t heads = heads_permuted(name)) matrix.row_order = row_order(matrix.name, rows, heads);
+    if (int64_t heads = heads_permuted(name))
+      matrix.row_order = row_order(matrix.name, rows, heads);
     return matrix;
   }
 

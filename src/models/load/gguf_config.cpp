@@ -60,10 +60,7 @@ class ConfigMaker {
  public:
   ConfigMaker(const GgufFile& file, const GgufTokenizer& tokenizer,
               const Architecture& architecture)
-      : file_(file),
-        metadata_(file.metadata),
-        tokenizer_(tokenizer),
-        architecture_(architecture) {}
+      : file_(file), metadata_(file.metadata), tokenizer_(tokenizer), architecture_(architecture) {}
 
   json make() {
     config_["model_type"] = architecture_.model_type;
@@ -85,7 +82,8 @@ class ConfigMaker {
 
   int64_t required(std::string_view name) const {
     auto value = metadata_.uniform_integer(key(name));
-    if (!value) fail_load(metadata_.path(), "metadata key " + quote_name(key(name)) + " is missing");
+    if (!value)
+      fail_load(metadata_.path(), "metadata key " + quote_name(key(name)) + " is missing");
     return *value;
   }
 

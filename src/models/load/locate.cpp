@@ -95,8 +95,8 @@ struct HubId {
 bool id_part(std::string_view text) {
   if (text.empty() || text[0] == '.' || text[0] == '-') return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
   });
 }
 
@@ -147,11 +147,12 @@ fs::path snapshot_of(const fs::path& repository, const HubId& id, const std::str
   std::string have = others.empty() ? "" : "; it has " + listed(others);
   if (!path_exists(ref)) {
     throw Error(ErrorCode::kNotFound, repository.string() + ": has no revision " +
-                                          quote_name(revision) + have +
-                                          " (" + model + "@<revision> picks one)");
+                                          quote_name(revision) + have + " (" + model +
+                                          "@<revision> picks one)");
   }
   std::string commit = trimmed(read_text_file(ref.string(), 4096));
-  if (!id_part(commit)) fail_load(ref.string(), "holds " + quote_name(commit) + ", expected a commit");
+  if (!id_part(commit))
+    fail_load(ref.string(), "holds " + quote_name(commit) + ", expected a commit");
   fs::path snapshot = repository / "snapshots" / commit;
   if (!folder_exists(snapshot)) {
     throw Error(ErrorCode::kNotFound,
@@ -164,10 +165,11 @@ ModelPlace in_hub_cache(const std::string& model, const HubId& id) {
   std::string name = id.organisation + "/" + id.name;
   fs::path repository = hub_cache() / ("models--" + id.organisation + "--" + id.name);
   if (!folder_exists(repository)) {
-    throw Error(ErrorCode::kNotFound,
-                "model " + quote_name(model) + " was not found: there is no such path, and the hub "
-                "cache has no " + repository.string() + "; `hf download " + name +
-                "` gets it, or give a path");
+    throw Error(ErrorCode::kNotFound, "model " + quote_name(model) +
+                                          " was not found: there is no such path, and the hub "
+                                          "cache has no " +
+                                          repository.string() + "; `hf download " + name +
+                                          "` gets it, or give a path");
   }
   return in_directory(snapshot_of(repository, id, name), name);
 }
@@ -198,8 +200,9 @@ ModelPlace locate_model(const std::string& model) {
   HubId id = parse_hub_id(model);
   if (!id.name.empty()) return in_hub_cache(model, id);
   throw Error(ErrorCode::kNotFound,
-              "model " + quote_name(model) + " was not found: there is no such path, and it is no hub "
-              "id; expected a .gguf file, a directory of safetensors, org/name or 'default'");
+              "model " + quote_name(model) +
+                  " was not found: there is no such path, and it is no hub "
+                  "id; expected a .gguf file, a directory of safetensors, org/name or 'default'");
 }
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ class OpenFile {
  public:
   explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (fd_ < 0) fail_errno(path, "cannot be opened");
-    struct stat info {};
+    struct stat info{};
     if (::fstat(fd_, &info) != 0) fail_errno(path, "cannot be examined");
     if (S_ISDIR(info.st_mode)) fail_load(path, "is a directory, expected a file");
     if (!S_ISREG(info.st_mode)) fail_load(path, "is not a regular file");
@@ -55,9 +55,8 @@ FileBytes map_file(const std::string& path) {
   size_t size = file.size();
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
   if (start == MAP_FAILED) file.fail_errno(path, "cannot be mapped");
-  std::shared_ptr<const void> owner(start, [size](const void* mapped) {
-    ::munmap(const_cast<void*>(mapped), size);
-  });
+  std::shared_ptr<const void> owner(
+      start, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
   return {path, {static_cast<const std::byte*>(start), size}, std::move(owner)};
 }
 

@@ -34,7 +34,8 @@ class Settings {
   void refuse_other_modes() const {
     auto mode = object_.find("mode");
     if (mode == object_.end() || mode->is_null() || *mode == "affine") return;
-    std::string got = mode->is_string() ? quote_name(mode->get_ref<const std::string&>()) : "no text";
+    std::string got =
+        mode->is_string() ? quote_name(mode->get_ref<const std::string&>()) : "no text";
     throw Error(ErrorCode::kUnsupported, path_ + ": " + where_ + ".mode is " + got +
                                              ", which is not supported; supported is 'affine'");
   }
@@ -71,7 +72,8 @@ const json* find_settings(const json& config, std::string& key) {
 void refuse_other_methods(const json& settings, const std::string& path, const std::string& key) {
   auto method = settings.find("quant_method");
   if (method == settings.end() || method->is_null()) return;
-  std::string got = method->is_string() ? quote_name(method->get_ref<const std::string&>()) : "no text";
+  std::string got =
+      method->is_string() ? quote_name(method->get_ref<const std::string&>()) : "no text";
   throw Error(ErrorCode::kUnsupported,
               path + ": " + key + ".quant_method is " + got +
                   ", which is not supported; supported are MLX's affine quantisation, "

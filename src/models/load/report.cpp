@@ -25,12 +25,13 @@ constexpr Signature kSignatures[] = {
     {"\x93NUMPY", "a NumPy array"},
     {"\x89HDF", "an HDF5 file"},
     {"SQLite format 3", "an SQLite database"},
-    {"version https://git-lfs",
-     "a Git LFS pointer, not the file itself (`git lfs pull` gets it)"},
+    {"version https://git-lfs", "a Git LFS pointer, not the file itself (`git lfs pull` gets it)"},
     {"<!DOCTYPE", "an HTML page (a failed download?)"},
     {"<!doctype", "an HTML page (a failed download?)"},
     {"<html", "an HTML page (a failed download?)"},
-    {"\x7f" "ELF", "a program"},
+    {"\x7f"
+     "ELF",
+     "a program"},
 };
 
 // Eight bytes of header length, then the JSON header.

@@ -29,10 +29,22 @@ constexpr ElementType kTypes[] = {
     {"F32", 32, WeightFormat::kF32},
     {"F16", 16, WeightFormat::kF16},
     {"BF16", 16, WeightFormat::kBF16},
-    {"BOOL", 8, {}},    {"U8", 8, {}},      {"I8", 8, {}},      {"F4", 4, {}},
-    {"F6_E2M3", 6, {}}, {"F6_E3M2", 6, {}}, {"F8_E4M3", 8, {}}, {"F8_E5M2", 8, {}},
-    {"F8_E8M0", 8, {}}, {"I16", 16, {}},    {"U16", 16, {}},    {"I32", 32, {}},
-    {"U32", 32, {}},    {"I64", 64, {}},    {"U64", 64, {}},    {"F64", 64, {}},
+    {"BOOL", 8, {}},
+    {"U8", 8, {}},
+    {"I8", 8, {}},
+    {"F4", 4, {}},
+    {"F6_E2M3", 6, {}},
+    {"F6_E3M2", 6, {}},
+    {"F8_E4M3", 8, {}},
+    {"F8_E5M2", 8, {}},
+    {"F8_E8M0", 8, {}},
+    {"I16", 16, {}},
+    {"U16", 16, {}},
+    {"I32", 32, {}},
+    {"U32", 32, {}},
+    {"I64", 64, {}},
+    {"U64", 64, {}},
+    {"F64", 64, {}},
     {"C64", 64, {}},
 };
 
@@ -54,8 +66,8 @@ class Entry {
 
   FileTensor read(std::span<const std::byte> data) const {
     const ElementType& type = read_type();
-    FileTensor tensor{.name = name_, .type = type.name, .format = type.format,
-                      .shape = read_shape(), .data = {}};
+    FileTensor tensor{
+        .name = name_, .type = type.name, .format = type.format, .shape = read_shape(), .data = {}};
     uint64_t bytes = expected_bytes(type, tensor.shape);
     tensor.data = read_range(data, bytes, tensor);
     return tensor;

@@ -227,8 +227,8 @@ class SafetensorsCheckpoint : public Checkpoint {
   // Leading dimensions count as rows (stacked experts).
   void check_shape(const FileTensor& tensor, int64_t rows, int64_t cols,
                    const std::string& why) const {
-    bool fits = tensor.shape.size() >= 2 && tensor.shape.back() == cols &&
-                tensor.elements() == rows * cols;
+    bool fits =
+        tensor.shape.size() >= 2 && tensor.shape.back() == cols && tensor.elements() == rows * cols;
     if (fits) return;
     fail_load(path(), "tensor " + quote_name(tensor.name) + ": shape " + shape_text(tensor.shape) +
                           ", expected " + shape_text({rows, cols}) + " for " + why);
@@ -243,8 +243,8 @@ class SafetensorsCheckpoint : public Checkpoint {
 
   bool tied() const {
     auto text = config_.find("text_config");
-    bool inner = text != config_.end() && text->is_object() &&
-                 flag_of(*text, "tie_word_embeddings");
+    bool inner =
+        text != config_.end() && text->is_object() && flag_of(*text, "tie_word_embeddings");
     return inner || flag_of(config_, "tie_word_embeddings");
   }
 

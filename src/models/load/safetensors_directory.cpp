@@ -90,7 +90,8 @@ SafetensorsFiles read_safetensors_directory(const std::string& path, const std::
     names = weight_files(directory);
     check_complete(path, names);
   }
-  for (const std::string& file : names) files.shards.push_back(map_file((directory / file).string()));
+  for (const std::string& file : names)
+    files.shards.push_back(map_file((directory / file).string()));
   return files;
 }
 
