@@ -94,9 +94,9 @@ TEST_CASE("every option of projection and attention agrees with plain loops") {
     Layer layer(naive);
     CHECK(ragged_error(layer) < kTolerance);
     // As on a GPU in `high`.
-    Layer rough(naive,
-                mlx_backend::make_backend(Precision::kHigh, {.half = true, .fused_attention = true}),
-                KvCodec::kF16);
+    Layer rough(
+        naive, mlx_backend::make_backend(Precision::kHigh, {.half = true, .fused_attention = true}),
+        KvCodec::kF16);
     CHECK(ragged_error(rough) < kHalfTolerance);
   }
 }

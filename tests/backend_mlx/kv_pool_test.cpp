@@ -97,8 +97,8 @@ TEST_CASE("a page costs what its spec says") {
 TEST_CASE("a codec that the backend does not have is refused by name") {
   const auto backend = make_mlx_backend({});
   try {
-    backend->make_kv_store({.layers = 1, .kv_heads = 1, .k_dim = 32, .v_dim = 32,
-                            .codec = KvCodec::kQ8});
+    backend->make_kv_store(
+        {.layers = 1, .kv_heads = 1, .k_dim = 32, .v_dim = 32, .codec = KvCodec::kQ8});
     FAIL("must throw");
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kUnsupported);

@@ -24,8 +24,11 @@ struct Layer {
                  KvCodec codec = KvCodec::kF32)
       : backend(std::move(made)), naive(plain) {
     if (!backend) backend = make_mlx_backend({.precision = Precision::kExact});
-    store = backend->make_kv_store({.layers = 2, .kv_heads = naive.kv_heads,
-                                    .k_dim = naive.head_dim, .v_dim = naive.v_dim, .codec = codec});
+    store = backend->make_kv_store({.layers = 2,
+                                    .kv_heads = naive.kv_heads,
+                                    .k_dim = naive.head_dim,
+                                    .v_dim = naive.v_dim,
+                                    .codec = codec});
     store->grow(16);
     naive.weight = random_matrix(naive.weight_rows(), kWidth, 50);
     for (double& value : naive.weight.values) value *= 0.5;
@@ -35,14 +38,23 @@ struct Layer {
   }
 
   void set_options() {
-    qkv_options = {.heads = naive.heads, .kv_heads = naive.kv_heads, .head_dim = naive.head_dim,
-                   .v_dim = naive.v_dim, .k_is_v = naive.k_is_v, .rope = naive.rope,
-                   .v_norm = naive.v_norm, .norm_eps = naive.norm_eps};
+    qkv_options = {.heads = naive.heads,
+                   .kv_heads = naive.kv_heads,
+                   .head_dim = naive.head_dim,
+                   .v_dim = naive.v_dim,
+                   .k_is_v = naive.k_is_v,
+                   .rope = naive.rope,
+                   .v_norm = naive.v_norm,
+                   .norm_eps = naive.norm_eps};
     if (!naive.q_norm.empty()) qkv_options.q_norm = backend->load_vector(naive.q_norm);
     if (!naive.k_norm.empty()) qkv_options.k_norm = backend->load_vector(naive.k_norm);
-    attention_options = {.heads = naive.heads, .kv_heads = naive.kv_heads,
-                         .head_dim = naive.head_dim, .v_dim = naive.v_dim, .scale = naive.scale,
-                         .window = naive.window, .softcap = naive.softcap};
+    attention_options = {.heads = naive.heads,
+                         .kv_heads = naive.kv_heads,
+                         .head_dim = naive.head_dim,
+                         .v_dim = naive.v_dim,
+                         .scale = naive.scale,
+                         .window = naive.window,
+                         .softcap = naive.softcap};
     if (!naive.sinks.empty()) attention_options.sinks = backend->load_vector(naive.sinks);
   }
 

@@ -79,7 +79,8 @@ TEST_CASE_FIXTURE(Fixture, "a token id beyond the table is an error that names i
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "RMS norm divides by the root mean square and multiplies by the weight") {
+TEST_CASE_FIXTURE(Fixture,
+                  "RMS norm divides by the root mean square and multiplies by the weight") {
   const Matrix w = random_matrix(1, 64, 22);
   Matrix want(5, 64);
   for (int r = 0; r < 5; ++r) {
@@ -186,7 +187,8 @@ TEST_CASE_FIXTURE(Fixture, "a step without outputs passes through norm and head 
   const Weight w = backend->load(std::span(&stored.matrix, 1));
   const std::vector<float> ones(64, 1.0f);
   const Tensor none = backend->select_outputs(begin(), step.step());
-  const Tensor logits = backend->head(backend->norm(none, backend->load_vector(ones), {}), w, 1, 30);
+  const Tensor logits =
+      backend->head(backend->norm(none, backend->load_vector(ones), {}), w, 1, 30);
   CHECK(logits.rows == 0);
   CHECK(logits.cols == 40);
   CHECK(backend->read(logits).empty());

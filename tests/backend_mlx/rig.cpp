@@ -130,7 +130,8 @@ Stored stored_f32(const Matrix& matrix) {
   s.matrix.name = "f32";
   s.matrix.rows = matrix.rows;
   s.matrix.cols = matrix.cols;
-  for (const double value : matrix.values) put_float(s.data, DType::kF32, static_cast<float>(value));
+  for (const double value : matrix.values)
+    put_float(s.data, DType::kF32, static_cast<float>(value));
   set_views(s);
   return s;
 }

@@ -43,10 +43,10 @@ double lookup_error(Backend& backend, const Stored& stored) {
   return relative_error(backend.read(backend.embed(w, 0.5f, step.step())), want);
 }
 
-const WeightFormat kFormats[] = {
-    WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16, WeightFormat::kQ4_0,
-    WeightFormat::kQ4_1, WeightFormat::kQ5_0, WeightFormat::kQ5_1, WeightFormat::kQ8_0,
-    WeightFormat::kQ4_K, WeightFormat::kQ5_K, WeightFormat::kQ6_K};
+const WeightFormat kFormats[] = {WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16,
+                                 WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ5_0,
+                                 WeightFormat::kQ5_1, WeightFormat::kQ8_0, WeightFormat::kQ4_K,
+                                 WeightFormat::kQ5_K, WeightFormat::kQ6_K};
 
 }  // namespace
 
@@ -122,10 +122,9 @@ TEST_CASE("parts of different formats stack along the rows with one bias") {
 
 TEST_CASE("a row order is followed in every kind of format") {
   const auto backend = exact();
-  Stored all[] = {random_stored(WeightFormat::kBF16, 6, 64, 1),
-                  random_stored(WeightFormat::kQ5_1, 6, 64, 2),
-                  random_affine(4, 32, DType::kF16, 6, 64, 3),
-                  random_stored(WeightFormat::kQ6_K, 6, 256, 3)};
+  Stored all[] = {
+      random_stored(WeightFormat::kBF16, 6, 64, 1), random_stored(WeightFormat::kQ5_1, 6, 64, 2),
+      random_affine(4, 32, DType::kF16, 6, 64, 3), random_stored(WeightFormat::kQ6_K, 6, 256, 3)};
   for (Stored& stored : all) {
     CAPTURE(stored.matrix.name);
     stored.matrix.row_order = {5, 0, 3, 1, 4, 2};

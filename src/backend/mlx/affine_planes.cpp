@@ -133,8 +133,10 @@ void append_affine_row(const StoredMatrix& m, int64_t stored, int64_t out_row, A
   std::memcpy(&out.codes[out_row * words], m.data.data() + stored * words * 4, words * 4);
   const int64_t groups = m.cols / m.group_size;
   for (int64_t i = 0; i < groups; ++i) {
-    out.scales[out_row * groups + i] = load_float(m.scales.data(), stored * groups + i, m.scale_type);
-    out.biases[out_row * groups + i] = load_float(m.biases.data(), stored * groups + i, m.scale_type);
+    out.scales[out_row * groups + i] =
+        load_float(m.scales.data(), stored * groups + i, m.scale_type);
+    out.biases[out_row * groups + i] =
+        load_float(m.biases.data(), stored * groups + i, m.scale_type);
   }
 }
 

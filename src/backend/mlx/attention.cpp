@@ -69,9 +69,12 @@ mx::array attend_fused(const mx::array& q, const mx::array& k, const mx::array& 
   std::optional<mx::array> mask, cast_sinks;
   if (batch.mask) mask = mx::expand_dims(*batch.mask, 1);
   if (sinks) cast_sinks = mx::astype(*sinks, k.dtype());
-  const mx::array out = mx::fast::scaled_dot_product_attention(
-      mx::astype(q, k.dtype()), k, v, o.scale, causal ? "causal" : mask ? "array" : "", mask,
-      cast_sinks);
+  const mx::array out =
+      mx::fast::scaled_dot_product_attention(mx::astype(q, k.dtype()), k, v, o.scale,
+                                             causal ? "causal"
+                                             : mask ? "array"
+                                                    : "",
+                                             mask, cast_sinks);
   return mx::astype(out, mx::float32);
 }
 
@@ -105,8 +108,8 @@ mx::array attend(const mx::array& q, const MlxKvStore& store, int layer,
   std::vector<mx::array> outputs;
   for (const AttentionBatch& batch : plan.batches) {
     const mx::array own = plan.order ? mx::take(q, batch.token_index, 0) : q;
-    outputs.push_back(attend_batch(own, store.keys(layer), store.values(layer), options, sinks,
-                                   batch, numerics));
+    outputs.push_back(
+        attend_batch(own, store.keys(layer), store.values(layer), options, sinks, batch, numerics));
   }
   if (outputs.empty()) return no_rows(int64_t{options.heads} * options.v_dim);
   const mx::array joined = outputs.size() == 1 ? outputs[0] : mx::concatenate(outputs, 0);

@@ -44,7 +44,8 @@ const BothWays* both_ways_of(const Step& step, int32_t token) {
 bool sees(const Step& step, int32_t token, const BothWays* span, int32_t position, int window) {
   const int32_t own = step.positions[token];
   if (position <= own && (window == 0 || position > own - window)) return true;
-  return span && position >= step.positions[span->begin] && position <= step.positions[span->end - 1];
+  return span && position >= step.positions[span->begin] &&
+         position <= step.positions[span->end - 1];
 }
 
 bool is_plain_causal(const Step& step, const RowSpan& s, int window) {

@@ -18,7 +18,8 @@ mx::Dtype plane_type(KvCodec codec) {
                                            kv_codec_name(codec));
 }
 
-mx::array put(mx::array plane, const mx::array& page, const mx::array& slot, const mx::array& rows) {
+mx::array put(mx::array plane, const mx::array& page, const mx::array& slot,
+              const mx::array& rows) {
   const mx::Shape shape = {rows.shape(0), 1, 1, rows.shape(1), rows.shape(2)};
   const mx::array updates = mx::reshape(mx::astype(rows, plane.dtype()), shape);
   return mx::scatter(plane, {page, slot}, updates, {0, 1});
@@ -51,9 +52,8 @@ void MlxKvStore::grow(int64_t pages) {
     }
     mx::clear_cache();
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kPoolExhausted,
-                "[grow] no memory for " + std::to_string(pages) + " pages of keys and values: " +
-                    error.what());
+    throw Error(ErrorCode::kPoolExhausted, "[grow] no memory for " + std::to_string(pages) +
+                                               " pages of keys and values: " + error.what());
   }
   pages_ = pages;
 }

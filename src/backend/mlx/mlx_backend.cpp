@@ -136,8 +136,7 @@ Tensor MlxBackend::keep(mx::array array) {
 
 mx::array MlxBackend::product(const Tensor& x, const Weight& w) const {
   INVARIANT(x.cols == w.cols);
-  return x.rows == 0 ? no_rows(w.rows)
-                     : mlx_backend::multiply(array_of(x), storage(w), numerics_);
+  return x.rows == 0 ? no_rows(w.rows) : mlx_backend::multiply(array_of(x), storage(w), numerics_);
 }
 
 const RotaryTable& MlxBackend::rotary(const Rope& rope, const Step& step) {
@@ -155,7 +154,8 @@ const WritePlan& MlxBackend::writes(int group, const Step& step) {
 const AttentionPlan& MlxBackend::reads(int group, int window, const Step& step) {
   const auto found = reads_.find({group, window});
   if (found != reads_.end()) return found->second;
-  return reads_.emplace(std::pair(group, window), plan_attention(step, group, window)).first->second;
+  return reads_.emplace(std::pair(group, window), plan_attention(step, group, window))
+      .first->second;
 }
 
 Tensor MlxBackend::embed(const Weight& table, float scale, const Step& step) {
@@ -185,7 +185,8 @@ Tensor MlxBackend::norm(const Tensor& x, const Weight& w, const NormOptions& opt
   return guarded("norm", [&] {
     if (x.rows == 0) return keep(no_rows(x.cols));
     if (options.layer_norm) {
-      return keep(mx::fast::layer_norm(array_of(x), vector_of(w), optional_vector(bias), options.eps));
+      return keep(
+          mx::fast::layer_norm(array_of(x), vector_of(w), optional_vector(bias), options.eps));
     }
     return keep(mx::fast::rms_norm(array_of(x), vector_of(w), options.eps));
   });

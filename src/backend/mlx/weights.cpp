@@ -49,16 +49,17 @@ Segment affine_segment(std::span<const StoredMatrix> parts, const Numerics& nume
   const int rows = dim(planes.rows);
   const mx::Shape groups = {rows, dim(planes.cols / planes.group_size)};
   const mx::Dtype type = product_type(numerics);
-  return {resident(host_array(planes.codes, {rows, dim(planes.cols * planes.bits / 32)}), mx::uint32),
-          resident(host_array(planes.scales, groups), type),
-          resident(host_array(planes.biases, groups), type), planes.bits, planes.group_size};
+  return {
+      resident(host_array(planes.codes, {rows, dim(planes.cols * planes.bits / 32)}), mx::uint32),
+      resident(host_array(planes.scales, groups), type),
+      resident(host_array(planes.biases, groups), type), planes.bits, planes.group_size};
 }
 
 // Whether two parts may lie in one segment.
 bool same_form(const StoredMatrix& a, const StoredMatrix& b) {
   if (has_affine_form(a) != has_affine_form(b)) return false;
-  return !has_affine_form(a) || (affine_bits(a) == affine_bits(b) &&
-                                 affine_group_size(a) == affine_group_size(b));
+  return !has_affine_form(a) ||
+         (affine_bits(a) == affine_bits(b) && affine_group_size(a) == affine_group_size(b));
 }
 
 mx::array expand(const Segment& s) {

@@ -23,9 +23,9 @@ struct Segment {
 };
 
 struct MlxWeight : WeightStorage {
-  std::vector<Segment> segments;   // of a matrix, stacked along the rows
-  std::optional<mx::array> bias;   // f32 [rows]
-  std::optional<mx::array> vector; // f32 [size], in place of segments
+  std::vector<Segment> segments;    // of a matrix, stacked along the rows
+  std::optional<mx::array> bias;    // f32 [rows]
+  std::optional<mx::array> vector;  // f32 [size], in place of segments
 
   int64_t bytes() const;
 };
