@@ -103,24 +103,26 @@ Clock::time_point Core::next_deadline() const {
   return deadline;
 }
 
-bool Core::step() {
-  const Plan plan = scheduler_.next(budget_);
-  for (RowId id : plan.admitted) {
+bool Core::plan_step() {
+  plan_ = scheduler_.next(budget_);
+  for (RowId id : plan_.admitted) {
     rows_.at(id)->admitted = true;
     rows_.at(id)->admitted_at = Clock::now();
   }
-  if (plan.empty()) return false;
-  const Clock::time_point begin = Clock::now();
-  const std::vector<StepRow> parts = place(plan);
-  if (!parts.empty()) run(parts);
-  ++stats_.steps;
-  stats_.last_step_ms = ms_between(begin, Clock::now());
-  return true;
+  return !plan_.empty();
 }
 
-std::vector<StepRow> Core::place(const Plan& plan) {
+void Core::run_step() {
+  const Clock::time_point begin = Clock::now();
+  const std::vector<StepRow> parts = place();
+  if (!parts.empty()) forward(parts);
+  ++stats_.steps;
+  stats_.last_step_ms = ms_between(begin, Clock::now());
+}
+
+std::vector<StepRow> Core::place() {
   std::vector<StepRow> parts;
-  for (const PlanRow& planned : plan.rows) {
+  for (const PlanRow& planned : plan_.rows) {
     Row& row = *rows_.at(planned.row);
     const bool placed = guarded(
         row, [&] { pools_.cover(row.pages, planned.begin, planned.begin + planned.count); });
@@ -129,7 +131,7 @@ std::vector<StepRow> Core::place(const Plan& plan) {
   return parts;
 }
 
-void Core::run(std::span<const StepRow> parts) {
+void Core::forward(std::span<const StepRow> parts) {
   std::span<const float> logits;
   try {
     const Step& step = arrays_.build(parts, pools_);

@@ -27,8 +27,10 @@ class Core {
   // Takes out rows that were cancelled or whose reader has been idle for too
   // long, and resumes those whose reader has caught up.
   void sweep();
-  // Runs one step. False when no row is due.
-  bool step();
+  // Admits rows and plans a step. False when no row is due.
+  bool plan_step();
+  // Runs what was planned.
+  void run_step();
   void cancel_all();
   void fail_all(const std::string& message);
 
@@ -47,8 +49,8 @@ class Core {
   void check() const;
 
  private:
-  std::vector<StepRow> place(const Plan& plan);
-  void run(std::span<const StepRow> parts);
+  std::vector<StepRow> place();
+  void forward(std::span<const StepRow> parts);
   void sample(const StepRow& part, std::span<const float> logits);
   void score_prompt(const StepRow& part, std::span<const float> logits, Event& event);
   void deliver(Row& row, Event event);
@@ -63,6 +65,7 @@ class Core {
   KvPools pools_;
   Scheduler scheduler_;
   Budget budget_;
+  Plan plan_;
   StepArrays arrays_;
   Sampler sampler_;
   std::unordered_map<RowId, std::unique_ptr<Row>> rows_;

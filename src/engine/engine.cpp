@@ -216,12 +216,17 @@ void Engine::Impl::serve(Core& core) {
 void Engine::Impl::loop(Core& core) {
   while (take_in(core)) {
     core.sweep();
+    const bool due = core.plan_step();
+    publish(core);
+    if (!due) {
+      doorbell_->wait_until(core.next_deadline());
+      continue;
+    }
     step_began_ns_.store(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
                          std::memory_order_relaxed);
-    const bool ran = core.step();
+    core.run_step();
     step_began_ns_.store(0, std::memory_order_relaxed);
     publish(core);
-    if (!ran) doorbell_->wait_until(core.next_deadline());
   }
   core.cancel_all();
   publish(core);
