@@ -44,9 +44,10 @@ class Stream {
   void cancel();
 
   // Called from the engine thread after an event has arrived, and at once from
-  // the calling thread if some wait already. It must be quick and may call
-  // try_next and cancel, but not set_listener. A listener that throws loses its
-  // row, no other. After set_listener({}) returns no call is in flight.
+  // the calling thread if some wait already. It must be quick: post to the
+  // reader's own executor. It may call anything here but next and next_for, and
+  // may drop the stream. A listener that throws loses its row, no other. After
+  // set_listener({}) returns no call is in flight on another thread.
   void set_listener(std::function<void()> listener);
 
  private:

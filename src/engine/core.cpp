@@ -1,0 +1,266 @@
+#include "engine/core.h"
+
+#include <algorithm>
+
+#include "sampling/logprobs.h"
+
+namespace tandem {
+
+namespace {
+
+double ms_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+Usage usage_of(const Row& row) {
+  const Clock::time_point now = Clock::now();
+  const bool decoding = row.emitter.generated() > 0;
+  Usage usage;
+  usage.prompt_tokens = row.prompt_length();
+  usage.generated_tokens = row.emitter.generated();
+  usage.queue_ms = ms_between(row.submitted_at, row.admitted ? row.admitted_at : now);
+  if (row.admitted) {
+    usage.prefill_ms = ms_between(row.admitted_at, decoding ? row.first_token_at : now);
+  }
+  if (decoding) usage.decode_ms = ms_between(row.first_token_at, now);
+  return usage;
+}
+
+KvPoolOptions pool_options(const EngineOptions& options, const ModelCard& card) {
+  return {.codec = card.kv_codec,
+          .bytes_max = card.kv_bytes_max,
+          .max_rows = options.max_rows,
+          .context_length = card.context_length,
+          .step_tokens = options.step_tokens};
+}
+
+}  // namespace
+
+Core::Core(const EngineOptions& options, LoadedModel& loaded)
+    : options_(options),
+      loaded_(loaded),
+      vocab_size_(loaded.model->info().vocab_size),
+      pools_(loaded.model->info(), *loaded.backend, pool_options(options, loaded.card)),
+      scheduler_(pools_.limits()) {
+  budget_.tokens = options.step_tokens;
+  budget_.prompt_outputs = static_cast<int32_t>(
+      std::clamp<int64_t>(options.step_logits_max / vocab_size_, 1, options.step_tokens));
+}
+
+bool Core::guarded(Row& row, const std::function<void()>& body) {
+  try {
+    body();
+    return true;
+  } catch (const Error& error) {
+    fail(row, error.code(), error.what());
+  } catch (const std::exception& error) {
+    fail(row, ErrorCode::kInternal, error.what());
+  }
+  return false;
+}
+
+void Core::add(std::unique_ptr<Row> owned) {
+  Row& row = *owned;
+  const RowId id = row.id();
+  row.pages = pools_.make_row();
+  scheduler_.add({.id = id,
+                  .prompt_length = row.prompt_length(),
+                  .max_tokens = row.request.max_tokens,
+                  .priority = row.request.priority,
+                  .prompt_outputs = row.wants_prompt_logprobs()});
+  rows_.emplace(id, std::move(owned));
+}
+
+void Core::sweep() {
+  const Clock::time_point now = Clock::now();
+  std::vector<Row*> cancelled, idle;
+  for (auto& [id, row] : rows_) {
+    if (row->channel->cancelled()) {
+      cancelled.push_back(row.get());
+    } else if (row->paused && row->channel->caught_up()) {
+      row->paused = false;
+      scheduler_.resume(id);
+    } else if (row->paused && now - row->channel->last_taken() >= options_.stream_idle_max) {
+      idle.push_back(row.get());
+    }
+  }
+  for (Row* row : cancelled) end(*row, FinishReason::kCancelled, {});
+  for (Row* row : idle) {
+    Event event;
+    event.error_code = static_cast<int>(ErrorCode::kCancelled);
+    event.error = "the reader took nothing for " +
+                  std::to_string(options_.stream_idle_max.count()) + " ms";
+    end(*row, FinishReason::kCancelled, std::move(event));
+  }
+}
+
+Clock::time_point Core::next_deadline() const {
+  Clock::time_point deadline = Clock::now() + std::chrono::hours(1);
+  for (const auto& [id, row] : rows_) {
+    if (!row->paused) continue;
+    deadline = std::min(deadline, row->channel->last_taken() + options_.stream_idle_max);
+  }
+  return deadline;
+}
+
+bool Core::plan_step() {
+  plan_ = scheduler_.next(budget_);
+  for (RowId id : plan_.admitted) {
+    rows_.at(id)->admitted = true;
+    rows_.at(id)->admitted_at = Clock::now();
+  }
+  return !plan_.empty();
+}
+
+void Core::run_step() {
+  const Clock::time_point begin = Clock::now();
+  const std::vector<StepRow> parts = place();
+  if (!parts.empty()) forward(parts);
+  ++stats_.steps;
+  stats_.last_step_ms = ms_between(begin, Clock::now());
+}
+
+std::vector<StepRow> Core::place() {
+  std::vector<StepRow> parts;
+  for (const PlanRow& planned : plan_.rows) {
+    Row& row = *rows_.at(planned.row);
+    const bool placed = guarded(
+        row, [&] { pools_.cover(row.pages, planned.begin, planned.begin + planned.count); });
+    if (placed) parts.push_back({&row, planned.begin, planned.count, planned.samples});
+  }
+  return parts;
+}
+
+void Core::forward(std::span<const StepRow> parts) {
+  std::span<const float> logits;
+  try {
+    const Step& step = arrays_.build(parts, pools_);
+    loaded_.backend->begin_step(step);
+    const Tensor result = loaded_.model->forward(*loaded_.backend, step);
+    // Reading waits for a lazy backend, so that its errors surface here too.
+    logits = loaded_.backend->read(result);
+    INVARIANT(std::ssize(logits) == std::ssize(step.outputs) * vocab_size_);
+  } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    for (const StepRow& part : parts) {
+      fail(*part.row, known ? known->code() : ErrorCode::kInternal, error.what());
+    }
+    return;
+  }
+  for (const StepRow& part : parts) {
+    const size_t outputs = part.scoring() + (part.samples ? 1 : 0);
+    const auto own = logits.first(outputs * vocab_size_);
+    logits = logits.subspan(own.size());
+    guarded(*part.row, [&] { sample(part, own); });
+  }
+}
+
+void Core::sample(const StepRow& part, std::span<const float> logits) {
+  Row& row = *part.row;
+  const int32_t end_position = part.begin + part.count;
+  stats_.prompt_tokens += std::max(0, std::min(end_position, row.prompt_length()) - part.begin);
+  Event event;
+  if (row.wants_prompt_logprobs()) score_prompt(part, logits, event);
+  FinishReason finish = FinishReason::kNone;
+  if (part.samples) {
+    if (row.emitter.generated() == 0) row.first_token_at = Clock::now();
+    TokenInfo token = row.sampler.next(logits.last(vocab_size_), end_position,
+                                       row.request.logprobs, row.emitter.forbidden(), sampler_);
+    row.tokens.push_back(token.id);
+    ++stats_.generated_tokens;
+    finish = row.emitter.accept(std::move(token), event);
+  } else if (row.request.max_tokens == 0 && end_position == row.prompt_length()) {
+    finish = FinishReason::kLength;
+  }
+  if (finish != FinishReason::kNone) {
+    end(row, finish, std::move(event));
+    return;
+  }
+  if (part.samples) scheduler_.advance(row.id());
+  deliver(row, std::move(event));
+}
+
+void Core::score_prompt(const StepRow& part, std::span<const float> logits, Event& event) {
+  const Row& row = *part.row;
+  if (part.begin == 0) event.prompt.push_back({.id = row.tokens[0], .top = {}});
+  for (int32_t i = 0; i < part.scoring(); ++i) {
+    event.prompt.push_back(token_logprobs(logits.subspan(i * vocab_size_, vocab_size_),
+                                          row.tokens[part.begin + i + 1],
+                                          row.request.prompt_logprobs));
+  }
+}
+
+void Core::deliver(Row& row, Event event) {
+  if (event.prompt.empty() && event.tokens.empty() && event.text.empty()) return;
+  row.channel->push(std::move(event));
+  if (!row.channel->full()) return;
+  row.paused = true;
+  scheduler_.pause(row.id());
+}
+
+void Core::end(Row& row, FinishReason reason, Event event) {
+  event.finish = reason;
+  event.usage = usage_of(row);
+  scheduler_.cancel(row.id());
+  pools_.release(row.pages);
+  switch (reason) {
+    case FinishReason::kStop: ++stats_.finished_stop; break;
+    case FinishReason::kLength: ++stats_.finished_length; break;
+    case FinishReason::kCancelled: ++stats_.finished_cancelled; break;
+    case FinishReason::kError: ++stats_.finished_error; break;
+    case FinishReason::kNone: INVARIANT(false);
+  }
+  finals_.push_back({row.channel, std::move(event)});
+  rows_.erase(row.id());
+}
+
+void Core::deliver_finals() {
+  for (Final& final : finals_) {
+    try {
+      final.channel->push(std::move(final.event));
+    } catch (const std::exception&) {
+      // The listener threw; its row is gone already, and the event can be read.
+    }
+  }
+  finals_.clear();
+}
+
+void Core::fail(Row& row, ErrorCode code, const std::string& message) {
+  Event event;
+  event.error_code = static_cast<int>(code);
+  event.error = message;
+  end(row, FinishReason::kError, std::move(event));
+}
+
+void Core::cancel_all() {
+  while (!rows_.empty()) end(*rows_.begin()->second, FinishReason::kCancelled, {});
+}
+
+void Core::fail_all(const std::string& message) {
+  while (!rows_.empty()) fail(*rows_.begin()->second, ErrorCode::kInternal, message);
+}
+
+EngineStats Core::stats() const {
+  EngineStats stats = stats_;
+  stats.active_rows = scheduler_.running();
+  stats.waiting_rows = scheduler_.waiting();
+  stats.paused_rows = static_cast<int>(
+      std::count_if(rows_.begin(), rows_.end(), [](const auto& it) { return it.second->paused; }));
+  stats.kv_pages_used = pools_.pages_used();
+  for (size_t g = 0; g < pools_.groups(); ++g) {
+    stats.kv_pages_reserved += scheduler_.pages_reserved(g);
+  }
+  stats.kv_pages_total = pools_.pages_total();
+  stats.kv_bytes_used = pools_.bytes_used();
+  stats.kv_bytes_total = pools_.bytes_total();
+  return stats;
+}
+
+void Core::check() const {
+  scheduler_.check();
+  pools_.check();
+  INVARIANT(std::ssize(rows_) == scheduler_.running() + scheduler_.waiting());
+  if (rows_.empty()) INVARIANT(pools_.pages_used() == 0);
+}
+
+}  // namespace tandem

@@ -1,0 +1,80 @@
+// The engine thread's own state: the model, the rows and the scheduler. Nothing
+// here is locked; Engine hands rows over and reads the results back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "engine/kv_pools.h"
+#include "engine/row.h"
+#include "engine/step_arrays.h"
+#include "sampling/sampler.h"
+#include "sched/scheduler.h"
+
+namespace tandem {
+
+class Core {
+ public:
+  // `loaded` and `options` must outlive this.
+  Core(const EngineOptions& options, LoadedModel& loaded);
+
+  // Takes a row in. It is answered with a final event, whatever happens.
+  void add(std::unique_ptr<Row> row);
+  // Takes out rows that were cancelled or whose reader has been idle for too
+  // long, and resumes those whose reader has caught up.
+  void sweep();
+  // Admits rows and plans a step. False when no row is due.
+  bool plan_step();
+  // Runs what was planned.
+  void run_step();
+  void cancel_all();
+  void fail_all(const std::string& message);
+
+  // Delivers the final events of rows that have ended since the last call. Until
+  // then their readers wait, so that what they ask for next is up to date.
+  void deliver_finals();
+
+  bool empty() const { return rows_.empty(); }
+  // When the first paused row runs into its idle limit.
+  Clock::time_point next_deadline() const;
+  // Counts of this thread's part; the rest is Engine's.
+  EngineStats stats() const;
+  const SchedulerLimits& limits() const { return pools_.limits(); }
+
+  // Aborts unless pages, reservations and rows are in order.
+  void check() const;
+
+ private:
+  std::vector<StepRow> place();
+  void forward(std::span<const StepRow> parts);
+  void sample(const StepRow& part, std::span<const float> logits);
+  void score_prompt(const StepRow& part, std::span<const float> logits, Event& event);
+  void deliver(Row& row, Event event);
+  void end(Row& row, FinishReason reason, Event event);
+  void fail(Row& row, ErrorCode code, const std::string& message);
+  // Runs `body`; what it throws ends this row and no other. False when it threw.
+  bool guarded(Row& row, const std::function<void()>& body);
+
+  const EngineOptions& options_;
+  LoadedModel& loaded_;
+  const int64_t vocab_size_;
+  KvPools pools_;
+  Scheduler scheduler_;
+  Budget budget_;
+  Plan plan_;
+  StepArrays arrays_;
+  Sampler sampler_;
+  std::unordered_map<RowId, std::unique_ptr<Row>> rows_;
+  struct Final {
+    std::shared_ptr<StreamChannel> channel;
+    Event event;
+  };
+  std::vector<Final> finals_;
+  EngineStats stats_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+// A model whose logits are a hash of a row's own tokens, read back through pages
+// as attention would: a wrong page, position or neighbour shows at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/load_model.h"
+
+namespace tandem::testing {
+
+inline constexpr int32_t kFakeVocab = 97;
+// A row whose last token is this one gets NaN logits.
+inline constexpr int32_t kPoisonToken = 96;
+
+struct FakeOptions {
+  int context_length = 256;
+  int64_t contexts_in_memory = 16;  // how many whole contexts the pools hold
+  int32_t window = 0;               // of a second cache group; 0 = no such group
+  bool states = false;              // a recurrent group as well
+  std::vector<int32_t> stop_ids;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  // Called in each forward pass, on the engine thread, before anything else.
+  std::function<void(const Step&)> on_forward;
+};
+
+LoadedModel load_fake(const FakeOptions& options);
+
+// The logits after `tokens`, computed without any cache.
+std::vector<float> fake_logits(const std::vector<int32_t>& tokens, const FakeOptions& options);
+
+// Greedy continuation, straight from fake_logits.
+std::vector<int32_t> fake_greedy(std::vector<int32_t> tokens, int count,
+                                 const FakeOptions& options = {});
+
+}  // namespace tandem::testing
