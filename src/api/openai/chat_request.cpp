@@ -1,0 +1,75 @@
+#include "api/openai/chat_request.h"
+
+#include <nlohmann/json.hpp>
+
+#include "api/messages.h"
+#include "base/error.h"
+
+namespace tandem::api::openai {
+namespace {
+
+constexpr int kMaxTopLogprobs = 20;
+
+int parse_logprobs(Fields& fields) {
+  const bool wanted = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
+  if (top && *top > 0 && !wanted)
+    throw Error(ErrorCode::kInvalid, "top_logprobs: needs \"logprobs\": true beside it",
+                "top_logprobs");
+  return wanted ? static_cast<int>(top.value_or(0)) : -1;
+}
+
+void refuse_tools(Fields& fields) {
+  const Json* tools = fields.array("tools");
+  const Json* choice = fields.find("tool_choice");
+  if (choice && !choice->is_string() && !choice->is_object())
+    throw_expected("tool_choice", "a string or an object", *choice);
+  const bool off = choice && *choice == "none";
+  if (tools && !tools->empty() && !off)
+    throw Error(ErrorCode::kUnsupported,
+                "tools: tool calls are not supported yet; leave tools out or send "
+                "\"tool_choice\": \"none\"",
+                "tools");
+  if (choice && !off && *choice != "auto")
+    throw Error(ErrorCode::kUnsupported,
+                "tool_choice: tool calls are not supported yet, only \"none\" and \"auto\"",
+                "tool_choice");
+}
+
+std::string parse_template_variables(Fields& fields) {
+  Json variables = Json::object();
+  if (auto effort = fields.string("reasoning_effort")) {
+    variables["reasoning_effort"] = *effort;
+    if (*effort == "none") variables["enable_thinking"] = false;
+  }
+  if (const Json* given = fields.object("chat_template_kwargs")) variables.update(*given);
+  if (variables.contains("chat_template") || fields.find("chat_template"))
+    throw Error(ErrorCode::kUnsupported,
+                "chat_template: a template in a request is not allowed; start the server with "
+                "--chat-template FILE",
+                "chat_template");
+  return variables.dump();
+}
+
+}  // namespace
+
+ChatRequest parse_chat_request(const Json& body) {
+  Fields fields(body);
+  ChatRequest request;
+  const Json* messages = fields.array("messages");
+  if (!messages)
+    throw Error(ErrorCode::kInvalid, "messages: required, an array of messages", "messages");
+  request.messages = normalise_messages(*messages, "messages");
+  request.logprobs = parse_logprobs(fields);
+  refuse_tools(fields);
+  request.template_variables = parse_template_variables(fields);
+  fields.ignore({"functions", "function_call", "modalities", "verbosity", "web_search_options"});
+  request.options = parse_call_options(fields);
+  request.unknown_fields = fields.unknown();
+  if (request.options.sampling.max_tokens == 0)
+    throw Error(ErrorCode::kInvalid, "max_tokens: 0 generates nothing; expected at least 1",
+                "max_tokens");
+  return request;
+}
+
+}  // namespace tandem::api::openai

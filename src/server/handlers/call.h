@@ -1,0 +1,31 @@
+// What the generating handlers have in common.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/call_options.h"
+#include "api/reply_writer.h"
+#include "server/app.h"
+
+namespace tandem::server {
+
+// With --strict-model, Error(kNotFound) for a request that names another model.
+void check_model(const api::CallOptions& options, const App& app);
+
+// `prefix` as in "chatcmpl-".
+api::CallHead make_head(const char* prefix, const api::CallOptions& options, bool with_logprobs,
+                        const App& app);
+
+// Log-probabilities of a request: -1 = none.
+struct LogprobsWanted {
+  int generated = -1;
+  int prompt = -1;
+};
+
+// Submits the n choices of one prompt, in order, onto `rows`.
+void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,
+                    int builtin_max_tokens, LogprobsWanted logprobs, uint64_t seed, App& app,
+                    std::vector<std::unique_ptr<Row>>& rows);
+
+}  // namespace tandem::server

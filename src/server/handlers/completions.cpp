@@ -1,0 +1,55 @@
+#include "api/openai/completion_reply.h"
+#include "server/generation.h"
+#include "server/handlers/call.h"
+#include "server/handlers/handlers.h"
+#include "server/random_id.h"
+
+namespace tandem::server {
+namespace {
+
+using api::openai::CompletionRequest;
+using api::openai::EchoedPrompt;
+
+constexpr size_t kMaxRows = 256;
+
+std::vector<int32_t> prompt_ids(const api::openai::Prompt& prompt, const App& app) {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
+  if (!app.model.has_tokenizer())
+    throw Error(ErrorCode::kUnsupported,
+                "this model has no tokenizer: send the prompt as token ids", "prompt");
+  return app.model.encode(std::get<std::string>(prompt));
+}
+
+std::string echoed_text(const api::openai::Prompt& prompt, const App& app) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  std::string text;
+  for (int32_t id : std::get<std::vector<int32_t>>(prompt)) text += app.model.token_bytes(id);
+  return text;
+}
+
+}  // namespace
+
+HttpReply completions(const CompletionRequest& in, App& app) {
+  check_model(in.options, app);
+  if (in.prompts.size() * in.options.n > kMaxRows)
+    throw Error(ErrorCode::kInvalid,
+                "prompt: prompts times n make " + std::to_string(in.prompts.size() * in.options.n) +
+                    " choices, at most " + std::to_string(kMaxRows) + " are allowed",
+                "prompt");
+  const uint64_t seed = in.options.seed.value_or(random_u64());
+  const LogprobsWanted logprobs{.generated = in.logprobs, .prompt = in.echo ? in.logprobs : -1};
+  std::vector<std::unique_ptr<Row>> rows;
+  std::vector<EchoedPrompt> echoed;
+  for (const auto& prompt : in.prompts) {
+    auto ids = prompt_ids(prompt, app);
+    const EchoedPrompt repeat{.text = in.echo ? echoed_text(prompt, app) : "", .ids = ids};
+    echoed.insert(echoed.end(), in.options.n, repeat);
+    submit_choices(in.options, std::move(ids), api::openai::kCompletionMaxTokens, logprobs, seed,
+                   app, rows);
+  }
+  auto head = make_head("cmpl-", in.options, in.logprobs >= 0, app);
+  auto write = in.options.stream ? api::openai::completion_stream : api::openai::completion_reply;
+  return generation_reply(std::move(rows), write(std::move(head), std::move(echoed)));
+}
+
+}  // namespace tandem::server
