@@ -4,8 +4,7 @@
 
 namespace tandem {
 
-Emitter::Emitter(const Request& request, std::span<const int32_t> model_stop_ids,
-                 const Tokenizer*)
+Emitter::Emitter(const Request& request, std::span<const int32_t> model_stop_ids, const Tokenizer*)
     : stop_ids_(request.stop_ids),
       min_tokens_(request.min_tokens),
       max_tokens_(request.max_tokens) {

@@ -97,8 +97,7 @@ void StreamChannel::cancel() {
 }
 
 void StreamChannel::set_listener(std::function<void()> listener) {
-  auto shared =
-      listener ? std::make_shared<std::function<void()>>(std::move(listener)) : nullptr;
+  auto shared = listener ? std::make_shared<std::function<void()>>(std::move(listener)) : nullptr;
   std::lock_guard lock(listener_mutex_);
   listener_ = shared;
   if (!shared) return;

@@ -71,7 +71,7 @@ class StreamChannel {
   std::condition_variable arrived_;
   std::deque<Event> queue_;
   size_t queued_tokens_ = 0;
-  bool paused_ = false;    // the engine waits for the reader
+  bool paused_ = false;  // the engine waits for the reader
   bool final_taken_ = false;
   Clock::time_point last_taken_ = Clock::now();
 

@@ -212,8 +212,8 @@ std::vector<int32_t> fake_greedy(std::vector<int32_t> tokens, int count,
   std::vector<int32_t> generated;
   for (int i = 0; i < count; ++i) {
     const auto logits = fake_logits(tokens, options);
-    generated.push_back(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) -
-                                             logits.begin()));
+    generated.push_back(
+        static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
     tokens.push_back(generated.back());
   }
   return generated;

@@ -192,8 +192,8 @@ TEST_CASE("a reader that takes nothing for the idle limit loses its row") {
 
 TEST_CASE("requests beyond the queue's limit are refused, and served again later") {
   Gate gate;
-  auto e = engine({.on_forward = [&](const Step&) { gate.pass(); }},
-                  {.max_rows = 1, .queue_max = 2});
+  auto e =
+      engine({.on_forward = [&](const Step&) { gate.pass(); }}, {.max_rows = 1, .queue_max = 2});
   std::vector<std::shared_ptr<Stream>> streams;
   streams.push_back(e->submit(request(prompt(4), 2)));
   gate.await(1);
