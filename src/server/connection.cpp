@@ -128,6 +128,7 @@ void Connection::start() {
 
 void Connection::stop() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    if (self->ended_) return;
     self->stop_ = true;
     self->news_.cancel();
     // Between requests there is nothing to end.
@@ -146,8 +147,10 @@ void Connection::close() {
 }
 
 asio::awaitable<void> Connection::run() {
-  while (!stop_ && co_await serve_one()) {
-  }
+  // (g++ 12 evaluates a co_await on the right of && and || in any case.)
+  bool open = true;
+  while (open && !stop_) open = co_await serve_one();
+  ended_ = true;
   disarm();
   error_code ignored;
   socket_.shutdown(asio::socket_base::shutdown_both, ignored);
@@ -193,15 +196,18 @@ asio::awaitable<bool> Connection::read_request(RequestHead& head, HttpRequest& r
     if (auto bad = check_head(parser); bad.status)
       co_return co_await refuse(bad.status, bad.message);
     arm(options_.body_wait_max);
-    if (!parser.get()[http::field::expect].empty() && buffer_.size() == 0 && !parser.is_done() &&
-        !co_await write("HTTP/1.1 100 Continue\r\n\r\n"))
-      co_return false;
+    const bool expects = !parser.get()[http::field::expect].empty();
+    if (expects && buffer_.size() == 0 && !parser.is_done()) {
+      const bool written = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+      if (!written) co_return false;
+    }
     co_await http::async_read(socket_, buffer_, parser, into(failed));
     if (timed_out_) co_return co_await refuse(408, "the request's body did not arrive in time");
   }
   if (failed) {
     const auto bad = refusal_of(failed, options_);
-    co_return bad.status&& co_await refuse(bad.status, bad.message);
+    if (bad.status == 0) co_return false;
+    co_return co_await refuse(bad.status, bad.message);
   }
   disarm();
   auto message = parser.release();
@@ -291,10 +297,12 @@ asio::awaitable<bool> Connection::pump_reply(const RequestHead& head, const Http
       if (!co_await write(std::move(bytes))) co_return false;
     }
     if (state == Producer::State::kDone) break;
-    if (state == Producer::State::kWaiting && !co_await wait_for_news(options_.heartbeat))
-      body = api::kSseHeartbeat;
+    if (state == Producer::State::kMore) continue;
+    const bool news = co_await wait_for_news(options_.heartbeat);
+    if (!news) body = api::kSseHeartbeat;
   }
-  co_return !chunked || co_await write("0\r\n\r\n");
+  if (!chunked) co_return true;
+  co_return co_await write("0\r\n\r\n");
 }
 
 asio::awaitable<bool> Connection::write(std::string bytes) {

@@ -99,6 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool end_watch_ = false;
   bool gone_ = false;
   bool stop_ = false;
+  bool ended_ = false;
   bool stop_told_ = false;
 };
 

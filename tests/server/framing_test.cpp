@@ -152,9 +152,9 @@ TEST_CASE("a header that trickles in is cut off with 408") {
 
 TEST_CASE("bytes that are no HTTP are 400 and close") {
   TestServer server;
-  for (const char* bytes : {"\x16\x03\x01\x02\r\n\r\n", "GET\r\n\r\n", "GET /a b c\r\n\r\n",
+  for (const char* bytes : {"\x16\x03\x01\x02\r\n\r\n", "GET\r\n\r\n", "GET /a b c d e f g\r\n\r\n",
                             "GET /health HTTP/9.9\r\n\r\n", "GET nowhere HTTP/1.1\r\n\r\n"}) {
-    CAPTURE(bytes);
+    CAPTURE(std::string(bytes));
     RawClient client(server.port);
     client.send(bytes);
     bool closed = false;

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace tandem::server {
 namespace {

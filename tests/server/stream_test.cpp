@@ -53,14 +53,14 @@ TEST_CASE("an error before the first token is plain JSON with its status, stream
 }
 
 TEST_CASE("an error in the middle is one error event and the end of the stream") {
-  TestServer server([](ScriptedRow& row) {
-    row.push_text("one");
-    row.fail(ErrorCode::kInternal, "lost it");
-  });
+  TestServer server;
   RawClient client(server.port);
   client.send(post(kChatPath, kChatStream));
+  auto row = server.model.row(0);
+  row->push_text("one");
+  CHECK(status_of(client.read_until("one")) == 200);
+  row->fail(ErrorCode::kInternal, "lost it");
   const auto reply = client.read_until("0\r\n\r\n");
-  CHECK(status_of(reply) == 200);
   CHECK(reply.find("lost it") != std::string::npos);
   CHECK(reply.find("[DONE]") == std::string::npos);
   CHECK(reply.ends_with("0\r\n\r\n"));
@@ -93,8 +93,9 @@ TEST_CASE("a client that does not read holds back its own row only") {
   RawClient slow(server.port);
   slow.send(post(kChatPath, kChatStream));
   auto row = server.model.row(0);
-  const std::string big(1 << 20, 'x');
-  for (int i = 0; i < 32; ++i) row->push_text(big);
+  Event big;
+  big.text = std::string(1 << 20, 'x');
+  for (int i = 0; i < 32; ++i) row->push(big);
   // The kernel's buffers fill, and then events stay unread in the row.
   CHECK(eventually([&] { return row->unread() < 32; }));
   RawClient other(server.port);

@@ -1,0 +1,310 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace tandem {
+
+std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
+  if (options.threads < 0 || options.threads > 1024) {
+    throw Error(ErrorCode::kInvalid, "threads must be between 1 and 1024, got " +
+                                         std::to_string(options.threads));
+  }
+  const char* forced = std::getenv("TANDEM_ISA");
+  return std::make_unique<cpu::CpuBackend>(options, cpu::choose_isa(forced ? forced : ""));
+}
+
+namespace cpu {
+namespace {
+
+constexpr int kHighLimit = 16256;  // 127 * 128: two int8 terms
+constexpr int kFastLimit = 127;
+
+const CpuWeight& storage(const Weight& w) { return static_cast<const CpuWeight&>(*w.storage); }
+Activations& data(const Tensor& x) { return *static_cast<Activations*>(x.data); }
+const float* vector_or_null(const Weight& w) { return w ? storage(w).vector.data() : nullptr; }
+
+int64_t blocks_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+}  // namespace
+
+CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
+    : precision_(options.precision),
+      isa_(isa),
+      pool_(options.threads > 0 ? options.threads : physical_cores()),
+      matmul_(matmul_kernel(isa)),
+      rows_(row_kernels(isa)),
+      attention_(attention_kernels(isa)),
+      weight_bytes_(std::make_shared<std::atomic<int64_t>>(0)),
+      matmul_scratch_(sizeof(MatmulScratch) * static_cast<size_t>(pool_.threads())) {}
+
+std::string CpuBackend::device() const {
+  const std::string isa = isa_ == Isa::kAvx512 ? "avx512vnni" : isa_name(isa_);
+  const int threads = pool_.threads();
+  return isa + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+// --- Loading -------------------------------------------------------------------
+
+Weight CpuBackend::wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t cols) {
+  any_quantised_ |= weight->has_quantised;
+  *weight_bytes_ += weight->bytes();
+  weight->total_bytes = weight_bytes_;
+  return {rows, cols, std::move(weight)};
+}
+
+Weight CpuBackend::load(std::span<const StoredMatrix> parts, std::span<const float> bias) {
+  auto weight = pack_weight(parts, bias, false, pool_);
+  const Segment& last = weight->segments.back();
+  const int64_t rows = last.first_row + last.rows;
+  return wrap(std::move(weight), rows, parts[0].cols);
+}
+
+Weight CpuBackend::load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
+                                std::span<const float> bias) {
+  const StoredMatrix parts[] = {gate, up};
+  return wrap(pack_weight(parts, bias, true, pool_), gate.rows + up.rows, gate.cols);
+}
+
+Weight CpuBackend::load_vector(std::span<const float> values) {
+  auto weight = std::make_shared<CpuWeight>();
+  weight->vector.assign(values.begin(), values.end());
+  return wrap(std::move(weight), 1, static_cast<int64_t>(values.size()));
+}
+
+std::unique_ptr<KvStore> CpuBackend::make_kv_store(const KvSpec& spec) {
+  return std::make_unique<CpuKvStore>(spec);
+}
+
+// --- Helpers ---------------------------------------------------------------------
+
+void CpuBackend::begin_step(const Step&) {
+  arena_.reset();
+  angles_.clear();
+  visible_.clear();
+}
+
+Tensor CpuBackend::make_tensor(int64_t rows, int64_t cols) {
+  auto* activations = new (arena_.take<Activations>(1)) Activations;
+  activations->floats = arena_.take<float>(rows * cols);
+  return {rows, cols, activations};
+}
+
+void CpuBackend::reserve_worker_floats(int64_t floats) {
+  if (floats <= float_scratch_floats_) return;
+  float_scratch_floats_ = round_up(floats, kLineBytes);
+  float_scratch_ =
+      Block(sizeof(float) * static_cast<size_t>(float_scratch_floats_ * pool_.threads()));
+}
+
+float* CpuBackend::worker_floats(int worker) const {
+  return reinterpret_cast<float*>(float_scratch_.data()) + worker * float_scratch_floats_;
+}
+
+void CpuBackend::quantize(const Tensor& x) {
+  Activations& a = data(x);
+  if (a.quant.codes) return;
+  const int64_t groups = x.cols / kGroupColumns;
+  QuantizeArgs args;
+  args.x = a.floats;
+  args.columns = x.cols;
+  args.limit = precision_ == Precision::kFast ? kFastLimit : kHighLimit;
+  args.codes = arena_.take<int16_t>(x.rows * x.cols);
+  args.scale = arena_.take<float>(x.rows * groups);
+  args.scaled_sum = arena_.take<float>(x.rows * groups);
+  args.sum = arena_.take<int32_t>(x.rows * groups * 2);
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t begin, int64_t end, int) { rows_.quantize(args, begin, end); });
+  a.quant = {args.codes, args.scale, args.scaled_sum, args.sum};
+}
+
+// --- Projections -------------------------------------------------------------------
+
+Tensor CpuBackend::matmul(const Tensor& x, const Weight& w, Epilogue epilogue, int64_t out_cols) {
+  INVARIANT(x.cols == w.cols);
+  const CpuWeight& weight = storage(w);
+  Tensor y = make_tensor(x.rows, out_cols);
+  MatmulArgs args;
+  args.units = weight.units.data();
+  args.columns = w.cols;
+  args.exact = precision_ == Precision::kExact;
+  args.floats = data(x).floats;
+  if (weight.has_quantised && !args.exact) {
+    quantize(x);
+    args.quant = data(x).quant;
+  }
+  epilogue.out = data(y).floats;
+  epilogue.stride = out_cols;
+  epilogue.bias = weight.bias.empty() ? nullptr : weight.bias.data();
+  args.epilogue = epilogue;
+  run_matmul(args, static_cast<int64_t>(weight.units.size()), x.rows);
+  return y;
+}
+
+void CpuBackend::run_matmul(const MatmulArgs& args, int64_t units, int64_t tokens) {
+  const int64_t token_blocks = blocks_of(tokens, kMatmulTokens);
+  const int64_t per_block = blocks_of(tokens, std::max<int64_t>(token_blocks, 1));
+  // Few enough parts to stream through memory, enough to even out.
+  const int64_t parts = std::min<int64_t>(units, 4 * int64_t{pool_.threads()});
+  auto* scratch = reinterpret_cast<MatmulScratch*>(matmul_scratch_.data());
+  pool_.parallel_for(token_blocks * parts, [&](int64_t task, int worker) {
+    const int64_t part = task % parts;
+    const int64_t token = task / parts * per_block;
+    matmul_(args, units * part / parts, units * (part + 1) / parts, token,
+            std::min(token + per_block, tokens), scratch[worker]);
+  });
+}
+
+Tensor CpuBackend::linear(const Tensor& x, const Weight& w, const Tensor& residual, float scale) {
+  INVARIANT(!storage(w).gated);
+  Epilogue epilogue;
+  epilogue.scale = scale;
+  if (residual) {
+    INVARIANT(residual.rows == x.rows && residual.cols == w.rows);
+    epilogue.residual = data(residual).floats;
+  }
+  return matmul(x, w, epilogue, w.rows);
+}
+
+Tensor CpuBackend::linear_act(const Tensor& x, const Weight& w, Activation activation) {
+  Epilogue epilogue;
+  epilogue.has_activation = true;
+  epilogue.activation = activation;
+  return matmul(x, w, epilogue, w.rows);
+}
+
+Tensor CpuBackend::gate_up(const Tensor& x, const Weight& w, Activation activation) {
+  INVARIANT(storage(w).gated);
+  Epilogue epilogue;
+  epilogue.gated = true;
+  epilogue.activation = activation;
+  return matmul(x, w, epilogue, w.rows / 2);
+}
+
+Tensor CpuBackend::head(const Tensor& x, const Weight& w, float scale, float softcap) {
+  Epilogue epilogue;
+  epilogue.scale = scale;
+  epilogue.softcap = softcap;
+  return matmul(x, w, epilogue, w.rows);
+}
+
+// --- Rows --------------------------------------------------------------------------
+
+Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
+  const CpuWeight& weight = storage(table);
+  const int64_t n = step.n_tokens();
+  Tensor x = make_tensor(n, table.cols);
+  float* out = data(x).floats;
+  for (const int32_t token : step.tokens) {
+    if (token >= 0 && token < table.rows) continue;
+    throw Error(ErrorCode::kInvalid, "[embed] token id " + std::to_string(token) +
+                                         " is outside the vocabulary of " +
+                                         std::to_string(table.rows));
+  }
+  for_rows(n, n * table.cols * 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; t++) {
+      const int64_t row = step.tokens[t];
+      size_t s = 0;
+      while (row >= weight.segments[s].first_row + weight.segments[s].rows) s++;
+      const Segment& segment = weight.segments[s];
+      const int64_t within = row - segment.first_row;
+      unpack_row(segment.format, segment.tile(within / kTileRows),
+                 static_cast<int>(within % kTileRows), out + t * table.cols);
+    }
+  });
+  for (size_t i = 0; i < step.embedding_token.size(); i++) {
+    std::memcpy(out + step.embedding_token[i] * table.cols,
+                step.embeddings.data() + i * table.cols, table.cols * sizeof(float));
+  }
+  if (scale != 1.0f) {
+    for (int64_t i = 0; i < n * table.cols; i++) out[i] *= scale;
+  }
+  return x;
+}
+
+Tensor CpuBackend::norm(const Tensor& x, const Weight& w, const NormOptions& options,
+                        const Weight& bias) {
+  INVARIANT(w.cols == x.cols && (!bias || bias.cols == x.cols));
+  Tensor y = make_tensor(x.rows, x.cols);
+  NormArgs args;
+  args.x = data(x).floats;
+  args.out = data(y).floats;
+  args.columns = x.cols;
+  args.weight = vector_or_null(w);
+  args.bias = vector_or_null(bias);
+  args.eps = options.eps;
+  args.layer_norm = options.layer_norm;
+  for_rows(x.rows, x.rows * x.cols,
+           [&](int64_t begin, int64_t end, int) { rows_.norm(args, begin, end); });
+  return y;
+}
+
+Tensor CpuBackend::elementwise(ElementwiseArgs args, const Tensor& x) {
+  Tensor y = make_tensor(x.rows, x.cols);
+  args.a = data(x).floats;
+  args.out = data(y).floats;
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t begin, int64_t end, int) {
+    rows_.elementwise(args, begin * x.cols, end * x.cols);
+  });
+  return y;
+}
+
+Tensor CpuBackend::add(const Tensor& a, const Tensor& b) {
+  INVARIANT(a.rows == b.rows && a.cols == b.cols);
+  ElementwiseArgs args;
+  args.op = Elementwise::kAdd;
+  args.b = data(b).floats;
+  return elementwise(args, a);
+}
+
+Tensor CpuBackend::multiply(const Tensor& a, const Tensor& b) {
+  INVARIANT(a.rows == b.rows && a.cols == b.cols);
+  ElementwiseArgs args;
+  args.op = Elementwise::kMultiply;
+  args.b = data(b).floats;
+  return elementwise(args, a);
+}
+
+Tensor CpuBackend::scale(const Tensor& x, float factor) {
+  ElementwiseArgs args;
+  args.op = Elementwise::kScale;
+  args.factor = factor;
+  return elementwise(args, x);
+}
+
+Tensor CpuBackend::activate(const Tensor& x, Activation activation) {
+  ElementwiseArgs args;
+  args.op = Elementwise::kActivate;
+  args.activation = activation;
+  return elementwise(args, x);
+}
+
+Tensor CpuBackend::columns(const Tensor& x, int64_t begin, int64_t end) {
+  INVARIANT(begin >= 0 && begin <= end && end <= x.cols);
+  Tensor y = make_tensor(x.rows, end - begin);
+  for (int64_t t = 0; t < x.rows; t++) {
+    std::memcpy(data(y).floats + t * y.cols, data(x).floats + t * x.cols + begin,
+                y.cols * sizeof(float));
+  }
+  return y;
+}
+
+Tensor CpuBackend::select_outputs(const Tensor& x, const Step& step) {
+  Tensor y = make_tensor(static_cast<int64_t>(step.outputs.size()), x.cols);
+  for (int64_t i = 0; i < y.rows; i++) {
+    std::memcpy(data(y).floats + i * y.cols, data(x).floats + step.outputs[i] * x.cols,
+                y.cols * sizeof(float));
+  }
+  return y;
+}
+
+std::span<const float> CpuBackend::read(const Tensor& x) {
+  return {data(x).floats, static_cast<size_t>(x.rows * x.cols)};
+}
+
+}  // namespace cpu
+}  // namespace tandem

@@ -1,0 +1,125 @@
+// The eager CPU backend: every op runs its kernel at once on the thread pool,
+// over an arena that begin_step resets. Results are bit-identical whatever else
+// is in the step, however prompts are chunked and for any number of threads:
+// the split over threads never cuts a sum (see docs of each kernel).
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/rows.h"
+#include "backend/cpu/memory.h"
+#include "backend/cpu/weight.h"
+#include "base/thread_pool.h"
+
+namespace tandem::cpu {
+
+// What Tensor::data points to, in the arena.
+struct Activations {
+  float* floats = nullptr;  // [rows, cols]
+  QuantView quant;          // codes null until a quantised layer asks
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const BackendOptions& options, Isa isa);
+
+  const char* name() const override { return "cpu"; }
+  std::string device() const override;
+  Precision precision() const override { return precision_; }
+
+  Weight load(std::span<const StoredMatrix> parts, std::span<const float> bias) override;
+  Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
+                      std::span<const float> bias) override;
+  Weight load_vector(std::span<const float> values) override;
+  int64_t weight_bytes() const override { return *weight_bytes_; }
+  std::unique_ptr<KvStore> make_kv_store(const KvSpec& spec) override;
+
+  void begin_step(const Step& step) override;
+  Tensor embed(const Weight& table, float scale, const Step& step) override;
+  Tensor norm(const Tensor& x, const Weight& w, const NormOptions& options,
+              const Weight& bias) override;
+  Tensor linear(const Tensor& x, const Weight& w, const Tensor& residual, float scale) override;
+  Tensor linear_act(const Tensor& x, const Weight& w, Activation activation) override;
+  Tensor qkv_rope_write(const Tensor& x, const Weight& w, const QkvOptions& options, KvRef kv,
+                        const Step& step) override;
+  Tensor attention(const Tensor& q, KvRef kv, const AttentionOptions& options,
+                   const Step& step) override;
+  Tensor gate_up(const Tensor& x, const Weight& w, Activation activation) override;
+  Tensor add(const Tensor& a, const Tensor& b) override;
+  Tensor multiply(const Tensor& a, const Tensor& b) override;
+  Tensor scale(const Tensor& x, float factor) override;
+  Tensor activate(const Tensor& x, Activation activation) override;
+  Tensor columns(const Tensor& x, int64_t begin, int64_t end) override;
+  Tensor select_outputs(const Tensor& x, const Step& step) override;
+  Tensor head(const Tensor& x, const Weight& w, float scale, float softcap) override;
+  std::span<const float> read(const Tensor& x) override;
+
+ private:
+  // Elements of work below which one thread is faster than two.
+  static constexpr int64_t kShareElements = 16384;
+
+  // cos and sin of the step's tokens for one Rope, made once a step.
+  struct Angles {
+    const Rope* rope = nullptr;
+    float* cos = nullptr;  // [n, dims / 2]
+    float* sin = nullptr;
+  };
+  // Keys [begin, end) that each token sees, made once a step and window.
+  struct Visible {
+    int window = 0;
+    int32_t* begin = nullptr;
+    int32_t* end = nullptr;
+  };
+
+  Weight wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t cols);
+  Tensor make_tensor(int64_t rows, int64_t cols);
+  // Calls fn(begin, end, worker) over parts of [0, rows); in one piece, here, if
+  // `work` (rows * cost per row in elements) is too little to share.
+  template <class F>
+  void for_rows(int64_t rows, int64_t work, F&& fn) {
+    const int64_t parts =
+        work < kShareElements ? 1 : std::min<int64_t>(rows, 4 * int64_t{pool_.threads()});
+    pool_.parallel_for(parts, [&](int64_t part, int worker) {
+      fn(rows * part / parts, rows * (part + 1) / parts, worker);
+    });
+  }
+  void quantize(const Tensor& x);
+  Tensor matmul(const Tensor& x, const Weight& w, Epilogue epilogue, int64_t out_cols);
+  void run_matmul(const MatmulArgs& args, int64_t units, int64_t tokens);
+  Tensor elementwise(ElementwiseArgs args, const Tensor& x);
+  const Angles& angles(const Rope& rope, const Step& step);
+  const Visible& visible(int window, const Step& step);
+  std::vector<AttentionBlock> attention_blocks(const AttentionOptions& options,
+                                               const BlockTable& table, const Step& step) const;
+  void attend_in_blocks(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
+  void attend_in_partitions(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
+  // Floats of scratch for every worker, valid until the next reservation.
+  void reserve_worker_floats(int64_t floats);
+  float* worker_floats(int worker) const;
+
+  Precision precision_;
+  Isa isa_;
+  ThreadPool pool_;
+  MatmulKernel matmul_;
+  RowKernels rows_;
+  AttentionKernels attention_;
+  Arena arena_;
+  std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
+  bool any_quantised_ = false;
+  Block matmul_scratch_;             // one MatmulScratch a worker
+  Block float_scratch_;              // floats of each worker
+  int64_t float_scratch_floats_ = 0;  // of one worker
+  std::vector<Angles> angles_;
+  std::vector<Visible> visible_;
+};
+
+}  // namespace tandem::cpu

@@ -1,0 +1,344 @@
+// The body of attention.h for one instruction set. Pages are expanded to floats
+// in the first-level cache and met by all queries of a block.
+
+#include "backend/cpu/kernels/activation_inl.h"
+
+#if defined(TANDEM_SIMD_AVX512)
+constexpr int kScoreQueries = 6;
+constexpr int kValueQueries = 3;
+constexpr int kValueVectors = 4;
+#else
+constexpr int kScoreQueries = 3;
+constexpr int kValueQueries = 3;
+constexpr int kValueVectors = 2;
+#endif
+constexpr int kKeys = kPageTokens;
+constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+struct Scratch {
+  float* keys;    // [head_dim][kKeys]
+  float* values;  // [kKeys][padded v_dim]
+  float* scores;  // [queries][kKeys]
+  float* decay;   // [queries] e^(old maximum - new maximum)
+  int32_t* begin; // [queries] visible keys of the page at hand
+  int32_t* end;
+  float* part;    // states
+  float* total;
+};
+
+TANDEM_INLINE int64_t padded(int64_t v_dim) { return (v_dim + 15) / 16 * 16; }
+
+static Scratch cut_scratch(const AttentionArgs& a, float* p) {
+  Scratch s;
+  s.keys = p;
+  s.values = s.keys + kKeys * a.head_dim;
+  s.scores = s.values + kKeys * padded(a.v_dim);
+  s.decay = s.scores + kBlockQueries * kKeys;
+  s.part = s.decay + kBlockQueries;
+  s.total = s.part + kBlockQueries * state_floats(a.v_dim);
+  s.begin = reinterpret_cast<int32_t*>(s.total + kBlockQueries * state_floats(a.v_dim));
+  s.end = s.begin + kBlockQueries;
+  return s;
+}
+
+TANDEM_INLINE F load_coded(KvCodec codec, const uint8_t* plane, int64_t at) {
+  const uint16_t* halves = reinterpret_cast<const uint16_t*>(plane) + at;
+  if (codec == KvCodec::kF16) return f_load_f16(halves);
+  if (codec == KvCodec::kBF16) return f_load_bf16(halves);
+  return f_load(reinterpret_cast<const float*>(plane) + at);
+}
+
+TANDEM_INLINE float load_one(KvCodec codec, const uint8_t* plane, int64_t at) {
+  if (codec == KvCodec::kF32) return reinterpret_cast<const float*>(plane)[at];
+  const uint16_t half = reinterpret_cast<const uint16_t*>(plane)[at];
+  return codec == KvCodec::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
+}
+
+static void expand_keys(const AttentionArgs& a, int64_t page, int64_t head, float* out) {
+  const uint8_t* plane = a.kv.k(page, head);
+  for (int64_t i = 0; i < a.head_dim * kKeys; i += 16) {
+    f_store(out + i, load_coded(a.kv.codec, plane, i));
+  }
+}
+
+static void expand_values(const AttentionArgs& a, int64_t page, int64_t head, int64_t begin,
+                          int64_t end, float* out) {
+  const uint8_t* plane = a.kv.v(page, head);
+  for (int64_t j = begin; j < end; j++) {
+    float* row = out + j * padded(a.v_dim);
+    int64_t d = 0;
+    for (; d + 16 <= a.v_dim; d += 16) {
+      f_store(row + d, load_coded(a.kv.codec, plane, j * a.v_dim + d));
+    }
+    for (; d < padded(a.v_dim); d++) {
+      row[d] = d < a.v_dim ? load_one(a.kv.codec, plane, j * a.v_dim + d) : 0.0f;
+    }
+  }
+}
+
+TANDEM_INLINE const float* query(const AttentionArgs& a, const AttentionBlock& b, int64_t i) {
+  return a.q + ((b.token + i / b.heads) * a.heads + b.head + i % b.heads) * a.head_dim;
+}
+
+// Raw scores of kCount queries from `first` on against the expanded keys.
+template <int kCount>
+static void score(const AttentionArgs& a, const AttentionBlock& b, int64_t first,
+                  const Scratch& s) {
+  const float* q[kCount];
+  F acc[kCount][2];
+  for (int i = 0; i < kCount; i++) {
+    q[i] = query(a, b, first + i);
+    acc[i][0] = acc[i][1] = f_zero();
+  }
+  for (int64_t d = 0; d < a.head_dim; d++) {
+    const F k0 = f_load(s.keys + d * kKeys);
+    const F k1 = f_load(s.keys + d * kKeys + 16);
+    for (int i = 0; i < kCount; i++) {
+      const F x = f_set(q[i][d]);
+      acc[i][0] = f_fma(x, k0, acc[i][0]);
+      acc[i][1] = f_fma(x, k1, acc[i][1]);
+    }
+  }
+  for (int i = 0; i < kCount; i++) {
+    f_store(s.scores + (first + i) * kKeys, acc[i][0]);
+    f_store(s.scores + (first + i) * kKeys + 16, acc[i][1]);
+  }
+}
+
+static void score_all(const AttentionArgs& a, const AttentionBlock& b, const Scratch& s) {
+  const int64_t queries = b.tokens * b.heads;
+  int64_t i = 0;
+  for (; i + kScoreQueries <= queries; i += kScoreQueries) score<kScoreQueries>(a, b, i, s);
+  switch (queries - i) {
+    case 1: return score<1>(a, b, i, s);
+    case 2: return score<2>(a, b, i, s);
+    case 3: return score<3>(a, b, i, s);
+    case 4: return score<4>(a, b, i, s);
+    case 5: return score<5>(a, b, i, s);
+    default: return;
+  }
+}
+
+// The final score of 16 keys from `key` on; -infinity outside [begin, end).
+TANDEM_INLINE F masked_score(const AttentionArgs& a, const float* p, float key, float begin,
+                             float end) {
+  const F index = f_add(f_load(kLanes), f_set(key));
+  F x = f_mul(f_load(p), f_set(a.scale));
+  if (a.softcap != 0) x = f_softcap(x, a.softcap);
+  const F none = f_set(-__builtin_inff());
+  x = f_select_less(index, f_set(begin), none, x);
+  return f_select_less(index, f_set(end), x, none);
+}
+
+// Raw scores of the page to weights; maxima, sums and decays brought up to date.
+static void soften(const AttentionArgs& a, int64_t queries, const Scratch& s, float* states) {
+  const int64_t stride = state_floats(a.v_dim);
+  for (int64_t i = 0; i < queries; i++) {
+    s.decay[i] = 0;
+    if (s.begin[i] >= s.end[i]) continue;
+    float* p = s.scores + i * kKeys;
+    const float begin = static_cast<float>(s.begin[i]);
+    const float end = static_cast<float>(s.end[i]);
+    const F s0 = masked_score(a, p, 0, begin, end);
+    const F s1 = masked_score(a, p + 16, 16, begin, end);
+    float* state = states + i * stride;
+    const float highest = f_max_lane(f_max(s0, s1));
+    const float max = state[0] > highest ? state[0] : highest;
+    f_store(p, f_sub(s0, f_set(max)));
+    f_store(p + 16, f_sub(s1, f_set(max)));
+    s.decay[i] = state[0] - max;
+    state[0] = max;
+  }
+  for (int64_t i = 0; i < queries; i += 16) f_store(s.decay + i, f_exp(f_load(s.decay + i)));
+  for (int64_t i = 0; i < queries; i++) {
+    if (s.begin[i] >= s.end[i]) continue;
+    float* p = s.scores + i * kKeys;
+    const F p0 = f_exp(f_load(p));
+    const F p1 = f_exp(f_load(p + 16));
+    f_store(p, p0);
+    f_store(p + 16, p1);
+    float* state = states + i * stride;
+    state[1] = __builtin_fmaf(state[1], s.decay[i], f_sum(f_add(p0, p1)));
+    state[2] = 1;
+  }
+}
+
+// o = o * decay + sum over keys [begin, end) of weight * value, for kCount
+// queries and kVectors vectors of dimensions from `dim` on.
+template <int kCount, int kVectors>
+static void add_values(const AttentionArgs& a, const Scratch& s, int64_t first, int64_t dim,
+                       int64_t begin, int64_t end, float* states) {
+  const int64_t stride = state_floats(a.v_dim);
+  F acc[kCount][kVectors];
+  for (int i = 0; i < kCount; i++) {
+    const F decay = f_set(s.decay[first + i]);
+    const float* o = states + (first + i) * stride + 16 + dim;
+    for (int n = 0; n < kVectors; n++) acc[i][n] = f_mul(f_load(o + n * 16), decay);
+  }
+  for (int64_t j = begin; j < end; j++) {
+    const float* value = s.values + j * padded(a.v_dim) + dim;
+    F v[kVectors];
+    for (int n = 0; n < kVectors; n++) v[n] = f_load(value + n * 16);
+    for (int i = 0; i < kCount; i++) {
+      const F weight = f_set(s.scores[(first + i) * kKeys + j]);
+      for (int n = 0; n < kVectors; n++) acc[i][n] = f_fma(weight, v[n], acc[i][n]);
+    }
+  }
+  for (int i = 0; i < kCount; i++) {
+    float* o = states + (first + i) * stride + 16 + dim;
+    for (int n = 0; n < kVectors; n++) f_store(o + n * 16, acc[i][n]);
+  }
+}
+
+template <int kCount>
+static void add_all_dims(const AttentionArgs& a, const Scratch& s, int64_t first, int64_t begin,
+                         int64_t end, float* states) {
+  int64_t dim = 0;
+  for (; dim + kValueVectors * 16 <= padded(a.v_dim); dim += kValueVectors * 16) {
+    add_values<kCount, kValueVectors>(a, s, first, dim, begin, end, states);
+  }
+  for (; dim < padded(a.v_dim); dim += 16) {
+    add_values<kCount, 1>(a, s, first, dim, begin, end, states);
+  }
+}
+
+static void add_all_values(const AttentionArgs& a, int64_t queries, bool full, const Scratch& s,
+                           float* states) {
+  int64_t i = 0;
+  if (full) {
+    for (; i + kValueQueries <= queries; i += kValueQueries) {
+      add_all_dims<kValueQueries>(a, s, i, 0, kKeys, states);
+    }
+  }
+  for (; i < queries; i++) {
+    if (s.begin[i] < s.end[i]) add_all_dims<1>(a, s, i, s.begin[i], s.end[i], states);
+  }
+}
+
+struct PageView {
+  bool any = false;
+  bool full = true;   // every query sees every key
+  int64_t begin = kKeys;  // keys that some query sees
+  int64_t end = 0;
+};
+
+static PageView look_at_page(const AttentionArgs& a, const AttentionBlock& b, int64_t page,
+                             const Scratch& s) {
+  PageView view;
+  const int64_t first = page * kKeys;
+  for (int64_t t = 0; t < b.tokens; t++) {
+    int64_t begin = a.key_begin[b.token + t] - first;
+    int64_t end = a.key_end[b.token + t] - first;
+    if (begin < 0) begin = 0;
+    if (end > kKeys) end = kKeys;
+    if (begin < end) {
+      view.any = true;
+      if (begin < view.begin) view.begin = begin;
+      if (end > view.end) view.end = end;
+    }
+    if (begin > 0 || end < kKeys) view.full = false;
+    for (int64_t h = 0; h < b.heads; h++) {
+      s.begin[t * b.heads + h] = static_cast<int32_t>(begin);
+      s.end[t * b.heads + h] = static_cast<int32_t>(end);
+    }
+  }
+  return view;
+}
+
+static void attend_pages(const AttentionArgs& a, const AttentionBlock& b, int64_t partition,
+                         const Scratch& s, float* states) {
+  const int64_t queries = b.tokens * b.heads;
+  const int64_t stride = state_floats(a.v_dim);
+  const int64_t kv_head = b.head / (a.heads / a.kv_heads);
+  for (int64_t i = 0; i < queries; i++) {
+    memset(states + i * stride, 0, static_cast<size_t>(stride) * 4);
+    states[i * stride] = -__builtin_inff();
+  }
+  const int64_t first = partition * kPartitionPages;
+  for (int64_t page = first; page < first + kPartitionPages; page++) {
+    const PageView view = look_at_page(a, b, page, s);
+    if (!view.any) continue;
+    expand_keys(a, b.pages[page], kv_head, s.keys);
+    score_all(a, b, s);
+    soften(a, queries, s, states);
+    expand_values(a, b.pages[page], kv_head, view.begin, view.end, s.values);
+    add_all_values(a, queries, view.full, s, states);
+  }
+}
+
+static void merge_state(float* total, const float* part, int64_t stride) {
+  if (part[2] == 0) return;
+  if (total[2] == 0) {
+    memcpy(total, part, static_cast<size_t>(stride) * 4);
+    return;
+  }
+  const float max = total[0] > part[0] ? total[0] : part[0];
+  float lanes[16] = {total[0] - max, part[0] - max};
+  f_store(lanes, f_exp(f_load(lanes)));
+  total[0] = max;
+  total[1] = __builtin_fmaf(part[1], lanes[1], total[1] * lanes[0]);
+  const F old_factor = f_set(lanes[0]);
+  const F new_factor = f_set(lanes[1]);
+  for (int64_t d = 16; d < stride; d += 16) {
+    f_store(total + d, f_fma(f_load(part + d), new_factor, f_mul(f_load(total + d), old_factor)));
+  }
+}
+
+static void finish_queries(const AttentionArgs& a, const AttentionBlock& b, const float* states) {
+  const int64_t stride = state_floats(a.v_dim);
+  for (int64_t i = 0; i < b.tokens * b.heads; i++) {
+    const float* state = states + i * stride;
+    const int64_t head = b.head + i % b.heads;
+    float factor = 1.0f;
+    float sum = state[1];
+    if (a.sinks) {
+      const float max = state[0] > a.sinks[head] ? state[0] : a.sinks[head];
+      float lanes[16] = {state[0] - max, a.sinks[head] - max};
+      f_store(lanes, f_exp(f_load(lanes)));
+      factor = lanes[0];
+      sum = __builtin_fmaf(sum, factor, lanes[1]);
+    }
+    const F scale = f_set(factor / sum);
+    float* out = a.out + ((b.token + i / b.heads) * a.heads + head) * a.v_dim;
+    for (int64_t d = 0; d < a.v_dim; d += 16) {
+      f_store_part(out + d, f_mul(f_load(state + 16 + d), scale), a.v_dim - d);
+    }
+  }
+}
+
+void attend_partition(const AttentionArgs& a, const AttentionBlock& b, int64_t partition,
+                      float* scratch, float* states) {
+  attend_pages(a, b, partition, cut_scratch(a, scratch), states);
+}
+
+void merge_partitions(const AttentionArgs& a, const AttentionBlock& b, int64_t count,
+                      float* states) {
+  const int64_t stride = state_floats(a.v_dim);
+  const int64_t queries = b.tokens * b.heads;
+  for (int64_t p = 1; p < count; p++) {
+    for (int64_t i = 0; i < queries; i++) {
+      merge_state(states + i * stride, states + (p * queries + i) * stride, stride);
+    }
+  }
+  finish_queries(a, b, states);
+}
+
+void attend_block(const AttentionArgs& a, const AttentionBlock& b, float* scratch) {
+  const Scratch s = cut_scratch(a, scratch);
+  const int64_t stride = state_floats(a.v_dim);
+  const int64_t queries = b.tokens * b.heads;
+  int64_t begin = a.key_begin[b.token];
+  int64_t end = a.key_end[b.token];
+  for (int64_t t = 1; t < b.tokens; t++) {
+    if (a.key_begin[b.token + t] < begin) begin = a.key_begin[b.token + t];
+    if (a.key_end[b.token + t] > end) end = a.key_end[b.token + t];
+  }
+  memset(s.total, 0, static_cast<size_t>(queries * stride) * 4);
+  for (int64_t p = begin / kPartitionKeys; p * kPartitionKeys < end; p++) {
+    attend_pages(a, b, p, s, s.part);
+    for (int64_t i = 0; i < queries; i++) {
+      merge_state(s.total + i * stride, s.part + i * stride, stride);
+    }
+  }
+  finish_queries(a, b, s.total);
+}

@@ -1,0 +1,74 @@
+// y = x W^T for a ragged list of tokens against packed tiles, with everything
+// that follows a projection done while the sums are in registers.
+//
+// Quantised tiles against integer codes, for each output, groups ascending:
+//   acc = fma(float(sum_i code_w code_x), scale_w * scale_x, acc)
+//   acc = fma(min_w, scale_x * float(sum_i code_x), acc)       has_min only
+// Dense tiles, and all tiles in exact mode, against floats, columns ascending:
+//   acc = fma(w, x, acc)
+// The order never depends on how many tokens there are, nor on the instruction
+// set, so every path gives the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/tile.h"
+
+namespace tandem::cpu {
+
+// Activations as integers: x = scale * code, one scale for 32 columns.
+struct QuantView {
+  const int16_t* codes = nullptr;     // [n, K], columns of a quad in the order 0 2 1 3
+  const float* scale = nullptr;       // [n, K / 32]
+  const float* scaled_sum = nullptr;  // [n, K / 32] scale * float(sum of codes)
+  const int32_t* sum = nullptr;       // [n, K / 16] sums of codes
+};
+
+// Two tiles computed together. rows[1] = 0: there is no second.
+struct MatmulUnit {
+  const TileFormat* format[2] = {};
+  const uint8_t* tile[2] = {};
+  int64_t first_row[2] = {};
+  int rows[2] = {};
+};
+
+struct Epilogue {
+  float* out = nullptr;  // [n, stride]
+  int64_t stride = 0;
+  const float* bias = nullptr;      // [rows]
+  const float* residual = nullptr;  // [n, stride]
+  float scale = 1.0f;
+  float softcap = 0;                // 0 = none
+  bool has_activation = false;
+  bool gated = false;               // out = act(first tile) * second tile
+  Activation activation = Activation::kSilu;
+};
+
+struct MatmulArgs {
+  const MatmulUnit* units = nullptr;
+  int64_t columns = 0;
+  bool exact = false;
+  const float* floats = nullptr;  // [n, K], for dense units and exact mode
+  QuantView quant;                // for the others
+  Epilogue epilogue;
+};
+
+// Tokens that one call may be given, and what a worker needs beside its stack.
+inline constexpr int kMatmulTokens = 192;
+inline constexpr int kBlockColumns = 256;
+struct alignas(64) MatmulScratch {
+  float weights[2][kBlockColumns * kTileRows];  // floats, or int16 pairs
+  float scales[2][kBlockColumns / 16 * kTileRows];
+  float mins[2][kBlockColumns / 32 * kTileRows];
+  float sums[kMatmulTokens * 2 * kTileRows];
+};
+
+// Units [unit_begin, unit_end) for tokens [token_begin, token_end), at most
+// kMatmulTokens of them.
+using MatmulKernel = void (*)(const MatmulArgs& args, int64_t unit_begin, int64_t unit_end,
+                              int64_t token_begin, int64_t token_end, MatmulScratch& scratch);
+MatmulKernel matmul_kernel(Isa isa);
+
+}  // namespace tandem::cpu

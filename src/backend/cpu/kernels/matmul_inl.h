@@ -1,0 +1,509 @@
+// The body of matmul.h for one instruction set.
+//
+// Few tokens: codes are unpacked in registers, for up to kFewTokens tokens at
+// once, so that a tile is read from memory once and nothing is stored. Many
+// tokens: blocks of kBlockColumns columns of two tiles are expanded into the
+// first-level cache and then met by kManyTokens tokens at a time.
+
+#include "backend/cpu/kernels/activation_inl.h"
+
+#if defined(TANDEM_SIMD_AVX512)
+constexpr int kFewTokens = 4;
+constexpr int kManyTokens = 6;
+constexpr int kManyTiles = 2;
+#else
+constexpr int kFewTokens = 3;
+constexpr int kManyTokens = 3;
+constexpr int kManyTiles = 1;
+#endif
+constexpr int64_t kFewLimit = 8;  // from here on, expanding pays
+constexpr int kSumStride = 2 * kTileRows;
+
+// --- Scales ------------------------------------------------------------------
+
+TANDEM_INLINE F load_scale(ScalePlane plane, const uint8_t* p, int64_t index) {
+  switch (plane) {
+    case ScalePlane::kF16:
+      return f_load_f16(reinterpret_cast<const uint16_t*>(p) + index * kTileRows);
+    case ScalePlane::kBF16:
+      return f_load_bf16(reinterpret_cast<const uint16_t*>(p) + index * kTileRows);
+    case ScalePlane::kF32: return f_load(reinterpret_cast<const float*>(p) + index * kTileRows);
+    case ScalePlane::kSuperU8: return f_from_u8(p + index * kTileRows);
+    case ScalePlane::kSuperS8:
+      return f_from_s8(reinterpret_cast<const int8_t*>(p) + index * kTileRows);
+  }
+  return f_zero();
+}
+
+TANDEM_INLINE F load_super(const TileFormat& f, const uint8_t* tile, int64_t index) {
+  return f_load_f16(reinterpret_cast<const uint16_t*>(tile + f.super_at) + index * kTileRows);
+}
+
+// Scales (and mins) of groups [begin, end) as floats, one vector a group, or
+// two where a scale covers half a group.
+static void expand_scales(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                          float* scales, float* mins) {
+  const bool super = f.scales == ScalePlane::kSuperU8 || f.scales == ScalePlane::kSuperS8;
+  const int per_group = f.halves() ? 2 : 1;
+  const int shift = f.scale_columns == 128 ? 2 : f.scale_columns == 64 ? 1 : 0;
+  const int64_t supers = f.columns / 256;
+  for (int64_t g = begin; g < end; g++) {
+    F d = f_set(1.0f);
+    if (super) d = load_super(f, tile, g / 8);
+    for (int i = 0; i < per_group; i++) {
+      const int64_t index = f.halves() ? 2 * g + i : g >> shift;
+      F s = load_scale(f.scales, tile + f.scales_at, index);
+      if (super) s = f_mul(s, d);
+      f_store(scales + ((g - begin) * per_group + i) * kTileRows, s);
+    }
+    if (!f.has_min) continue;
+    F m = load_scale(f.scales, tile + f.mins_at, g >> shift);
+    if (super) m = f_mul(m, f_sub(f_zero(), load_super(f, tile, supers + g / 8)));
+    f_store(mins + (g - begin) * kTileRows, m);
+  }
+}
+
+// --- Codes -------------------------------------------------------------------
+
+// Where the codes of one group lie.
+struct GroupCodes {
+  const uint8_t* codes;
+  const uint8_t* high;
+};
+
+TANDEM_INLINE GroupCodes group_codes(const TileFormat& f, const uint8_t* tile, int64_t g) {
+  const int64_t bytes = f.codes == CodePlane::kByte ? 512 : 256;
+  const int64_t high = f.codes == CodePlane::kNibble1 ? 64 : 128;
+  return {tile + f.codes_at + g * bytes, tile + f.high_at + g * high};
+}
+
+template <CodePlane kCodes, int kQuad>
+TANDEM_INLINE U load_quad(GroupCodes g) {
+  if constexpr (kCodes == CodePlane::kByte) return u_load(g.codes + kQuad * 64);
+  const U both = u_load(g.codes + kQuad / 2 * 64);
+  const U low = kQuad % 2 ? u_high_nibbles(both) : u_low_nibbles(both);
+  if constexpr (kCodes == CodePlane::kNibble1) return u_or_high<kQuad, 1>(low, u_load(g.high));
+  if constexpr (kCodes == CodePlane::kNibble2) {
+    return u_or_high<kQuad % 4 * 2, 3>(low, u_load(g.high + kQuad / 4 * 64));
+  }
+  return low;
+}
+
+// --- Few tokens --------------------------------------------------------------
+
+// Activations of kTokens tokens from one group on; strides are per token.
+struct QuantBlock {
+  const int16_t* codes;
+  const float* scale;
+  const float* scaled_sum;
+  const int32_t* sum;
+  int64_t columns;
+};
+
+TANDEM_INLINE QuantBlock quant_block(const MatmulArgs& args, int64_t token, int64_t group) {
+  const int64_t groups = args.columns / kGroupColumns;
+  return {args.quant.codes + token * args.columns + group * kGroupColumns,
+          args.quant.scale + token * groups + group,
+          args.quant.scaled_sum + token * groups + group,
+          args.quant.sum + token * groups * 2 + group * 2, args.columns};
+}
+
+template <int kTokens>
+struct Sums {
+  I v[kTokens];
+};
+
+template <CodePlane kCodes, int kTokens, int kQuad>
+TANDEM_INLINE void add_quad(GroupCodes g, const int16_t* x, int64_t stride, Sums<kTokens>& sums) {
+  const U quad = load_quad<kCodes, kQuad>(g);
+  const W even = u_even(quad);
+  const W odd = u_odd(quad);
+  for (int t = 0; t < kTokens; t++) {
+    const int16_t* p = x + t * stride + kQuad * 4;
+    sums.v[t] = i_dot_pairs(sums.v[t], even, w_set_pair(p));
+    sums.v[t] = i_dot_pairs(sums.v[t], odd, w_set_pair(p + 2));
+  }
+}
+
+template <CodePlane kCodes, int kTokens, int kFirst>
+TANDEM_INLINE void add_half(GroupCodes g, const int16_t* x, int64_t stride, Sums<kTokens>& sums) {
+  add_quad<kCodes, kTokens, kFirst>(g, x, stride, sums);
+  add_quad<kCodes, kTokens, kFirst + 1>(g, x, stride, sums);
+  add_quad<kCodes, kTokens, kFirst + 2>(g, x, stride, sums);
+  add_quad<kCodes, kTokens, kFirst + 3>(g, x, stride, sums);
+}
+
+// Groups [begin, end) of one tile into acc [kTokens][kSumStride].
+template <CodePlane kCodes, bool kMin, bool kHalves, int kTokens>
+static void few_block(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                      QuantBlock x, const float* scales, const float* mins, float* out) {
+  const int64_t groups = x.columns / kGroupColumns;
+  F acc[kTokens];
+  for (int t = 0; t < kTokens; t++) acc[t] = f_load(out + t * kSumStride);
+  for (int64_t g = begin; g < end; g++) {
+    const GroupCodes codes = group_codes(f, tile, g);
+    const int64_t i = g - begin;
+    const int16_t* xc = x.codes + i * kGroupColumns;
+    Sums<kTokens> sums;
+    for (int half = 0; half < (kHalves ? 2 : 1); half++) {
+      for (int t = 0; t < kTokens; t++) {
+        const int32_t* sum = x.sum + t * groups * 2 + i * 2;
+        const int32_t total = kHalves ? sum[half] : sum[0] + sum[1];
+        sums.v[t] = kMin ? i_zero() : i_set(-f.zero * total);
+      }
+      if (!kHalves || half == 0) add_half<kCodes, kTokens, 0>(codes, xc, x.columns, sums);
+      if (!kHalves || half == 1) add_half<kCodes, kTokens, 4>(codes, xc, x.columns, sums);
+      const F d = f_load(scales + (kHalves ? 2 * i + half : i) * kTileRows);
+      for (int t = 0; t < kTokens; t++) {
+        const F factor = f_mul(d, f_set(x.scale[t * groups + i]));
+        acc[t] = f_fma(f_from_i(sums.v[t]), factor, acc[t]);
+      }
+    }
+    if constexpr (kMin) {
+      const F m = f_load(mins + i * kTileRows);
+      for (int t = 0; t < kTokens; t++) {
+        acc[t] = f_fma(m, f_set(x.scaled_sum[t * groups + i]), acc[t]);
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; t++) f_store(out + t * kSumStride, acc[t]);
+}
+
+template <CodePlane kCodes, bool kMin, bool kHalves>
+static void few_tokens(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                       const MatmulArgs& args, int64_t token, int64_t count, const float* scales,
+                       const float* mins, float* out) {
+  while (count > 0) {
+    const QuantBlock x = quant_block(args, token, begin);
+    const int64_t n = count < kFewTokens ? count : kFewTokens;
+    if (n == 1) {
+      few_block<kCodes, kMin, kHalves, 1>(f, tile, begin, end, x, scales, mins, out);
+    } else if (n == 2) {
+      few_block<kCodes, kMin, kHalves, 2>(f, tile, begin, end, x, scales, mins, out);
+    } else if (n == 3 || kFewTokens == 3) {
+      few_block<kCodes, kMin, kHalves, 3>(f, tile, begin, end, x, scales, mins, out);
+    } else {
+      few_block<kCodes, kMin, kHalves, kFewTokens>(f, tile, begin, end, x, scales, mins, out);
+    }
+    token += n;
+    count -= n;
+    out += n * kSumStride;
+  }
+}
+
+// One tile for a few tokens into sums [count][kSumStride], cleared before.
+static void few_tile(const TileFormat& f, const uint8_t* tile, const MatmulArgs& args,
+                     int64_t token, int64_t count, MatmulScratch& scratch, float* sums) {
+  const int64_t groups = args.columns / kGroupColumns;
+  float* scales = scratch.scales[0];
+  float* mins = scratch.mins[0];
+  for (int64_t begin = 0; begin < groups; begin += kBlockColumns / kGroupColumns) {
+    int64_t end = begin + kBlockColumns / kGroupColumns;
+    if (end > groups) end = groups;
+    expand_scales(f, tile, begin, end, scales, mins);
+#define TANDEM_FEW(codes, min, halves)                                                    \
+  few_tokens<CodePlane::codes, min, halves>(f, tile, begin, end, args, token, count, scales, \
+                                            mins, sums)
+    switch (f.codes) {
+      case CodePlane::kNibble:
+        f.has_min ? TANDEM_FEW(kNibble, true, false) : TANDEM_FEW(kNibble, false, false);
+        break;
+      case CodePlane::kNibble1:
+        f.has_min ? TANDEM_FEW(kNibble1, true, false) : TANDEM_FEW(kNibble1, false, false);
+        break;
+      case CodePlane::kNibble2:
+        f.has_min ? TANDEM_FEW(kNibble2, true, false) : TANDEM_FEW(kNibble2, false, true);
+        break;
+      case CodePlane::kByte:
+        f.has_min ? TANDEM_FEW(kByte, true, false) : TANDEM_FEW(kByte, false, false);
+        break;
+    }
+#undef TANDEM_FEW
+  }
+}
+
+// --- Many tokens -------------------------------------------------------------
+
+template <CodePlane kCodes, int kQuad>
+TANDEM_INLINE void expand_quad(GroupCodes g, int zero, int16_t* out) {
+  const U quad = load_quad<kCodes, kQuad>(g);
+  w_store(out + kQuad * 64, w_sub(u_even(quad), static_cast<int16_t>(zero)));
+  w_store(out + kQuad * 64 + 32, w_sub(u_odd(quad), static_cast<int16_t>(zero)));
+}
+
+// Codes less their zero point of groups [begin, end): 16 pairs of columns a
+// group, [pair][16 rows][2].
+template <CodePlane kCodes>
+static void expand_codes(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                         int16_t* out) {
+  for (int64_t g = begin; g < end; g++, out += kGroupColumns * kTileRows) {
+    const GroupCodes codes = group_codes(f, tile, g);
+    expand_quad<kCodes, 0>(codes, f.zero, out);
+    expand_quad<kCodes, 1>(codes, f.zero, out);
+    expand_quad<kCodes, 2>(codes, f.zero, out);
+    expand_quad<kCodes, 3>(codes, f.zero, out);
+    expand_quad<kCodes, 4>(codes, f.zero, out);
+    expand_quad<kCodes, 5>(codes, f.zero, out);
+    expand_quad<kCodes, 6>(codes, f.zero, out);
+    expand_quad<kCodes, 7>(codes, f.zero, out);
+  }
+}
+
+static void expand_any_codes(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                             int16_t* out) {
+  switch (f.codes) {
+    case CodePlane::kNibble: return expand_codes<CodePlane::kNibble>(f, tile, begin, end, out);
+    case CodePlane::kNibble1: return expand_codes<CodePlane::kNibble1>(f, tile, begin, end, out);
+    case CodePlane::kNibble2: return expand_codes<CodePlane::kNibble2>(f, tile, begin, end, out);
+    case CodePlane::kByte: return expand_codes<CodePlane::kByte>(f, tile, begin, end, out);
+  }
+}
+
+// kTokens tokens against kTiles expanded tiles over `groups` groups, added to
+// out [kTokens][kSumStride]. `first` is the place of the first tile in scratch.
+template <int kTokens, int kTiles, bool kMin, bool kHalves>
+static void many_block(const MatmulScratch& scratch, int first, int64_t groups, QuantBlock x,
+                       float* out) {
+  const int64_t x_groups = x.columns / kGroupColumns;
+  F acc[kTokens][kTiles];
+  for (int t = 0; t < kTokens; t++) {
+    for (int n = 0; n < kTiles; n++) acc[t][n] = f_load(out + t * kSumStride + n * kTileRows);
+  }
+  constexpr int kParts = kHalves ? 2 : 1;
+  constexpr int kPairs = kGroupColumns / 2 / kParts;
+  for (int64_t part = 0; part < groups * kParts; part++) {
+    const int64_t g = part / kParts;
+    I sums[kTokens][kTiles];
+    for (int t = 0; t < kTokens; t++) {
+      for (int n = 0; n < kTiles; n++) sums[t][n] = i_zero();
+    }
+    const int16_t* w[kTiles];
+    for (int n = 0; n < kTiles; n++) {
+      w[n] = reinterpret_cast<const int16_t*>(scratch.weights[first + n]) + part * kPairs * 32;
+    }
+    const int16_t* xc = x.codes + part * kPairs * 2;
+    for (int p = 0; p < kPairs; p++) {
+      W weight[kTiles];
+      for (int n = 0; n < kTiles; n++) weight[n] = w_load(w[n] + p * 32);
+      for (int t = 0; t < kTokens; t++) {
+        const W pair = w_set_pair(xc + t * x.columns + p * 2);
+        for (int n = 0; n < kTiles; n++) sums[t][n] = i_dot_pairs(sums[t][n], weight[n], pair);
+      }
+    }
+    for (int n = 0; n < kTiles; n++) {
+      const F d = f_load(scratch.scales[first + n] + part * kTileRows);
+      for (int t = 0; t < kTokens; t++) {
+        const F factor = f_mul(d, f_set(x.scale[t * x_groups + g]));
+        acc[t][n] = f_fma(f_from_i(sums[t][n]), factor, acc[t][n]);
+      }
+      if constexpr (kMin) {
+        const F m = f_load(scratch.mins[first + n] + g * kTileRows);
+        for (int t = 0; t < kTokens; t++) {
+          acc[t][n] = f_fma(m, f_set(x.scaled_sum[t * x_groups + g]), acc[t][n]);
+        }
+      }
+    }
+  }
+  for (int t = 0; t < kTokens; t++) {
+    for (int n = 0; n < kTiles; n++) f_store(out + t * kSumStride + n * kTileRows, acc[t][n]);
+  }
+}
+
+template <int kTiles, bool kMin, bool kHalves>
+static void many_tokens(const MatmulArgs& args, const MatmulScratch& scratch, int first,
+                        int64_t begin, int64_t groups, int64_t token, int64_t count, float* out) {
+  for (; count >= kManyTokens; count -= kManyTokens, token += kManyTokens) {
+    many_block<kManyTokens, kTiles, kMin, kHalves>(scratch, first, groups,
+                                                   quant_block(args, token, begin), out);
+    out += kManyTokens * kSumStride;
+  }
+  if (count == 0) return;
+  const QuantBlock x = quant_block(args, token, begin);
+  switch (count) {
+    case 1: return many_block<1, kTiles, kMin, kHalves>(scratch, first, groups, x, out);
+    case 2: return many_block<2, kTiles, kMin, kHalves>(scratch, first, groups, x, out);
+    case 3: return many_block<3, kTiles, kMin, kHalves>(scratch, first, groups, x, out);
+    case 4: return many_block<4, kTiles, kMin, kHalves>(scratch, first, groups, x, out);
+    case 5: return many_block<5, kTiles, kMin, kHalves>(scratch, first, groups, x, out);
+  }
+}
+
+template <int kTiles>
+static void many_any(const TileFormat& f, const MatmulArgs& args, const MatmulScratch& scratch,
+                     int first, int64_t begin, int64_t groups, int64_t token, int64_t count) {
+  float* out = const_cast<float*>(scratch.sums) + first * kTileRows;
+  if (f.has_min) {
+    many_tokens<kTiles, true, false>(args, scratch, first, begin, groups, token, count, out);
+  } else if (f.halves()) {
+    many_tokens<kTiles, false, true>(args, scratch, first, begin, groups, token, count, out);
+  } else {
+    many_tokens<kTiles, false, false>(args, scratch, first, begin, groups, token, count, out);
+  }
+}
+
+static void many_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args, int64_t token,
+                      int64_t count, MatmulScratch& scratch) {
+  const int64_t groups = args.columns / kGroupColumns;
+  const bool together = kManyTiles == 2 && tiles == 2 &&
+                        unit.format[0]->has_min == unit.format[1]->has_min &&
+                        unit.format[0]->halves() == unit.format[1]->halves();
+  for (int64_t begin = 0; begin < groups; begin += kBlockColumns / kGroupColumns) {
+    int64_t end = begin + kBlockColumns / kGroupColumns;
+    if (end > groups) end = groups;
+    for (int n = 0; n < tiles; n++) {
+      const TileFormat& f = *unit.format[n];
+      expand_scales(f, unit.tile[n], begin, end, scratch.scales[n], scratch.mins[n]);
+      expand_any_codes(f, unit.tile[n], begin, end, reinterpret_cast<int16_t*>(scratch.weights[n]));
+    }
+    if (together) {
+      many_any<2>(*unit.format[0], args, scratch, 0, begin, end - begin, token, count);
+      continue;
+    }
+    for (int n = 0; n < tiles; n++) {
+      many_any<1>(*unit.format[n], args, scratch, n, begin, end - begin, token, count);
+    }
+  }
+}
+
+// --- Floats ------------------------------------------------------------------
+
+// Weights of columns [begin, end) of one tile as floats [columns][16].
+static void expand_floats(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
+                          MatmulScratch& scratch, int n) {
+  float* out = scratch.weights[n];
+  if (f.dense) {
+    for (int64_t k = begin; k < end; k++, out += kTileRows) {
+      const uint16_t* halves = reinterpret_cast<const uint16_t*>(tile) + k * kTileRows;
+      const float* floats = reinterpret_cast<const float*>(tile) + k * kTileRows;
+      f_store(out, f.dense_type == DType::kF32   ? f_load(floats)
+                   : f.dense_type == DType::kF16 ? f_load_f16(halves)
+                                                 : f_load_bf16(halves));
+    }
+    return;
+  }
+  alignas(64) int16_t codes[kGroupColumns * kTileRows];
+  const int64_t first = begin / kGroupColumns;
+  expand_scales(f, tile, first, end / kGroupColumns, scratch.scales[n], scratch.mins[n]);
+  for (int64_t g = first; g < end / kGroupColumns; g++) {
+    expand_any_codes(f, tile, g, g + 1, codes);
+    const F m = f.has_min ? f_load(scratch.mins[n] + (g - first) * kTileRows) : f_zero();
+    for (int k = 0; k < kGroupColumns; k++, out += kTileRows) {
+      const int64_t i = f.halves() ? 2 * (g - first) + k / 16 : g - first;
+      // Column k of a quad is the k / 2-th of pair k % 2.
+      const int16_t* code = codes + (k / 4 * 2 + k % 2) * 32 + k % 4 / 2;
+      float c[kTileRows];
+      for (int row = 0; row < kTileRows; row++) c[row] = code[row * 2];
+      f_store(out, f_fma(f_load(scratch.scales[n] + i * kTileRows), f_load(c), m));
+    }
+  }
+}
+
+template <int kTokens, int kTiles>
+static void float_block(const MatmulScratch& scratch, const float* x, int64_t stride,
+                        int64_t columns, float* out) {
+  F acc[kTokens][kTiles];
+  for (int t = 0; t < kTokens; t++) {
+    for (int n = 0; n < kTiles; n++) acc[t][n] = f_load(out + t * kSumStride + n * kTileRows);
+  }
+  for (int64_t k = 0; k < columns; k++) {
+    F w[kTiles];
+    for (int n = 0; n < kTiles; n++) w[n] = f_load(scratch.weights[n] + k * kTileRows);
+    for (int t = 0; t < kTokens; t++) {
+      const F xv = f_set(x[t * stride + k]);
+      for (int n = 0; n < kTiles; n++) acc[t][n] = f_fma(w[n], xv, acc[t][n]);
+    }
+  }
+  for (int t = 0; t < kTokens; t++) {
+    for (int n = 0; n < kTiles; n++) f_store(out + t * kSumStride + n * kTileRows, acc[t][n]);
+  }
+}
+
+template <int kTiles>
+static void float_tokens(const MatmulScratch& scratch, const float* x, int64_t stride,
+                         int64_t columns, int64_t count, float* out) {
+  for (; count > 0; x += kManyTokens * stride, out += kManyTokens * kSumStride) {
+    switch (count < kManyTokens ? count : kManyTokens) {
+      case 1: float_block<1, kTiles>(scratch, x, stride, columns, out); break;
+      case 2: float_block<2, kTiles>(scratch, x, stride, columns, out); break;
+      case 3: float_block<3, kTiles>(scratch, x, stride, columns, out); break;
+      case 4: float_block<4, kTiles>(scratch, x, stride, columns, out); break;
+      case 5: float_block<5, kTiles>(scratch, x, stride, columns, out); break;
+      default: float_block<kManyTokens, kTiles>(scratch, x, stride, columns, out);
+    }
+    count -= kManyTokens;
+  }
+}
+
+static void float_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args, int64_t token,
+                       int64_t count, MatmulScratch& scratch) {
+  for (int64_t begin = 0; begin < args.columns; begin += kBlockColumns) {
+    int64_t end = begin + kBlockColumns;
+    if (end > args.columns) end = args.columns;
+    for (int n = 0; n < tiles; n++) {
+      expand_floats(*unit.format[n], unit.tile[n], begin, end, scratch, n);
+    }
+    const float* x = args.floats + token * args.columns + begin;
+    if (tiles == 2) {
+      float_tokens<2>(scratch, x, args.columns, end - begin, count, scratch.sums);
+    } else {
+      float_tokens<1>(scratch, x, args.columns, end - begin, count, scratch.sums);
+    }
+  }
+}
+
+// --- Units -------------------------------------------------------------------
+
+static void finish(const Epilogue& e, F value, int64_t token, int64_t row, int rows) {
+  const int64_t at = token * e.stride + row;
+  if (e.bias) value = f_add(value, f_load_part(e.bias + row, rows));
+  if (e.has_activation) value = f_activate(e.activation, value);
+  if (e.residual) {
+    value = f_fma(value, f_set(e.scale), f_load_part(e.residual + at, rows));
+  } else if (e.scale != 1.0f) {
+    value = f_mul(value, f_set(e.scale));
+  }
+  if (e.softcap != 0) value = f_softcap(value, e.softcap);
+  f_store_part(e.out + at, value, rows);
+}
+
+static void finish_unit(const MatmulUnit& unit, const Epilogue& e, int64_t token, int64_t count,
+                        const float* sums) {
+  for (int64_t t = 0; t < count; t++, sums += kSumStride) {
+    if (e.gated) {
+      F gate = f_load(sums);
+      F up = f_load(sums + kTileRows);
+      if (e.bias) {
+        gate = f_add(gate, f_load_part(e.bias + unit.first_row[0], unit.rows[0]));
+        up = f_add(up, f_load_part(e.bias + unit.first_row[1], unit.rows[1]));
+      }
+      const F value = f_mul(f_activate(e.activation, gate), up);
+      f_store_part(e.out + (token + t) * e.stride + unit.first_row[0], value, unit.rows[0]);
+      continue;
+    }
+    for (int n = 0; n < 2; n++) {
+      if (unit.rows[n] == 0) continue;
+      finish(e, f_load(sums + n * kTileRows), token + t, unit.first_row[n], unit.rows[n]);
+    }
+  }
+}
+
+void matmul(const MatmulArgs& args, int64_t unit_begin, int64_t unit_end, int64_t token_begin,
+            int64_t token_end, MatmulScratch& scratch) {
+  const int64_t count = token_end - token_begin;
+  for (int64_t u = unit_begin; u < unit_end; u++) {
+    const MatmulUnit& unit = args.units[u];
+    const int tiles = unit.rows[1] > 0 ? 2 : 1;
+    memset(scratch.sums, 0, sizeof(float) * static_cast<size_t>(count) * kSumStride);
+    if (args.exact || unit.format[0]->dense) {
+      float_unit(unit, tiles, args, token_begin, count, scratch);
+    } else if (count >= kFewLimit) {
+      many_unit(unit, tiles, args, token_begin, count, scratch);
+    } else {
+      for (int n = 0; n < tiles; n++) {
+        few_tile(*unit.format[n], unit.tile[n], args, token_begin, count, scratch,
+                 scratch.sums + n * kTileRows);
+      }
+    }
+    finish_unit(unit, args.epilogue, token_begin, count, scratch.sums);
+  }
+}

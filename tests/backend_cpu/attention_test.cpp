@@ -1,0 +1,380 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backend/cpu/kernels/ref/reference.h"
+#include "backend_cpu/random_weights.h"
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+constexpr int kWidth = 48;  // columns of the layer's input
+
+struct Shape {
+  int heads = 6, kv_heads = 2, head_dim = 32, v_dim = 32;
+  bool k_is_v = false, v_norm = false;
+  bool rope = true, interleaved = false;
+  int rotated = 32;  // dims that rotate
+  enum class Norm { kNone, kHead, kWhole } norm = Norm::kNone;
+  int window = 0;
+  float softcap = 0;
+  bool sinks = false;
+  KvCodec codec = KvCodec::kF16;
+};
+
+struct Chunk {
+  int row = 0;
+  int begin = 0, end = 0;         // positions
+  int span_begin = 0, span_end = 0;  // positions that attend both ways
+};
+
+// One attention layer with its weights, its pages and the input of every token.
+class Layer {
+ public:
+  Layer(const Shape& shape, cpu::Isa isa, int threads, std::vector<int> lengths)
+      : shape_(shape), be_(backend(isa, Precision::kExact, threads)), lengths_(lengths) {
+    Random random(7);
+    const int q_rows = shape.heads * shape.head_dim;
+    const int k_rows = shape.kv_heads * shape.head_dim;
+    const int v_rows = shape.k_is_v ? 0 : shape.kv_heads * shape.v_dim;
+    stored_ = random_matrix({WeightFormat::kF32}, q_rows + k_rows + v_rows, kWidth, random);
+    for (size_t i = 0; i < stored_.data.size(); i += 4) {
+      put(stored_.data, i, DType::kF32, random.normal(0.3f));
+    }
+    weight_ = be_->load({&stored_.matrix, 1});
+    for (const int length : lengths) inputs_.push_back(random.normals(length * kWidth));
+    for (int i = 0; i < shape.rotated / 2; i++) {
+      rope_.inv_freq.push_back(std::pow(10000.0f, -2.0f * i / shape.rotated));
+    }
+    rope_.interleaved = shape.interleaved;
+    rope_.cos_sin_scale = 1.25f;
+    const bool whole = shape.norm == Shape::Norm::kWhole;
+    q_norm_ = random.normals(whole ? q_rows : shape.head_dim);
+    k_norm_ = random.normals(whole ? k_rows : shape.head_dim);
+    sinks_ = random.normals(shape.heads);
+    set_options();
+    KvSpec spec{2, shape.kv_heads, shape.head_dim, shape.v_dim, shape.window, shape.codec};
+    store_ = be_->make_kv_store(spec);
+    lay_out_pages();
+  }
+
+  // Runs one step of these chunks; the results of each token by (row, position).
+  void run(const std::vector<Chunk>& chunks) {
+    std::vector<int32_t> tokens, positions, token_row, row_start = {0}, table_start = {0}, pages;
+    std::vector<float> x;
+    std::vector<BothWays> spans;
+    for (size_t r = 0; r < chunks.size(); r++) {
+      const Chunk& c = chunks[r];
+      const int first = static_cast<int>(tokens.size());
+      for (int p = c.begin; p < c.end; p++) {
+        tokens.push_back(0);
+        positions.push_back(p);
+        token_row.push_back(static_cast<int32_t>(r));
+        const float* in = inputs_[c.row].data() + p * kWidth;
+        x.insert(x.end(), in, in + kWidth);
+      }
+      if (c.span_end > c.span_begin) {
+        spans.push_back({first + c.span_begin - c.begin, first + c.span_end - c.begin});
+      }
+      row_start.push_back(static_cast<int32_t>(tokens.size()));
+      pages.insert(pages.end(), pages_[c.row].begin(), pages_[c.row].end());
+      table_start.push_back(static_cast<int32_t>(pages.size()));
+    }
+    KvStore* stores[] = {store_.get()};
+    const BlockTable tables[] = {{pages, table_start}};
+    Step step;
+    step.tokens = tokens;
+    step.positions = positions;
+    step.token_row = token_row;
+    step.row_start = row_start;
+    step.kv = stores;
+    step.tables = tables;
+    step.both_ways = spans;
+    be_->begin_step(step);
+    const int64_t n = step.n_tokens();
+    const Tensor q = be_->qkv_rope_write(tensor(*be_, x, n), weight_, qkv_, {0, 1}, step);
+    const auto out = floats(*be_, be_->attention(q, {0, 1}, attention_, step));
+    const size_t width = out.size() / n;
+    for (int64_t t = 0; t < n; t++) {
+      results_[{chunks[token_row[t]].row, positions[t]}] = {out.begin() + t * width,
+                                                            out.begin() + (t + 1) * width};
+    }
+  }
+
+  const std::vector<float>& result(int row, int position) { return results_[{row, position}]; }
+  const std::map<std::pair<int, int>, std::vector<float>>& results() const { return results_; }
+
+  // The largest error of the results so far against double precision.
+  double error(const std::vector<Chunk>& spans = {}) {
+    double worst = 0;
+    for (const auto& [key, got] : results_) {
+      const auto want = expected(key.first, key.second, spans);
+      for (size_t i = 0; i < got.size(); i++) {
+        worst = std::max(worst, std::isfinite(got[i]) ? std::fabs(got[i] - want[i]) : 1e9);
+      }
+    }
+    return worst;
+  }
+
+ private:
+  void set_options() {
+    qkv_.heads = shape_.heads;
+    qkv_.kv_heads = shape_.kv_heads;
+    qkv_.head_dim = shape_.head_dim;
+    qkv_.v_dim = shape_.v_dim;
+    qkv_.k_is_v = shape_.k_is_v;
+    qkv_.v_norm = shape_.v_norm;
+    if (shape_.rope) qkv_.rope = &rope_;
+    if (shape_.norm != Shape::Norm::kNone) {
+      qkv_.q_norm = be_->load_vector(q_norm_);
+      qkv_.k_norm = be_->load_vector(k_norm_);
+    }
+    attention_.heads = shape_.heads;
+    attention_.kv_heads = shape_.kv_heads;
+    attention_.head_dim = shape_.head_dim;
+    attention_.v_dim = shape_.v_dim;
+    attention_.scale = 0.2f;
+    attention_.window = shape_.window;
+    attention_.softcap = shape_.softcap;
+    if (shape_.sinks) attention_.sinks = be_->load_vector(sinks_);
+  }
+
+  // Pages of the rows in mixed order, as a busy pool would give them.
+  void lay_out_pages() {
+    int next = 0;
+    pages_.resize(lengths_.size());
+    for (size_t page = 0;; page++) {
+      bool any = false;
+      for (size_t r = lengths_.size(); r-- > 0;) {
+        if (static_cast<int>(page) * kPageTokens >= lengths_[r]) continue;
+        pages_[r].push_back(next++);
+        any = true;
+      }
+      if (!any) break;
+    }
+    store_->grow(next);
+  }
+
+  static void normalise(float* x, int heads, int dim, const std::vector<float>& w, bool whole,
+                        float eps) {
+    const int count = whole ? 1 : heads;
+    const int size = whole ? heads * dim : dim;
+    for (int h = 0; h < count; h++) {
+      const auto y = cpu::ref::norm({x + h * size, static_cast<size_t>(size)}, w, {}, eps, false);
+      for (int i = 0; i < size; i++) x[h * size + i] = static_cast<float>(y[i]);
+    }
+  }
+
+  void rotate(float* head, int position) const {
+    const int half = shape_.rotated / 2;
+    for (int i = 0; i < half; i++) {
+      const float angle = static_cast<float>(position) * rope_.inv_freq[i];
+      const double c = std::cos(double{angle}) * rope_.cos_sin_scale;
+      const double s = std::sin(double{angle}) * rope_.cos_sin_scale;
+      float& a = head[shape_.interleaved ? 2 * i : i];
+      float& b = head[shape_.interleaved ? 2 * i + 1 : i + half];
+      const double x = a, y = b;
+      a = static_cast<float>(x * c - y * s);
+      b = static_cast<float>(y * c + x * s);
+    }
+  }
+
+  float coded(float x) const {
+    if (shape_.codec == KvCodec::kF16) return f16_to_f32(f32_to_f16(x));
+    return shape_.codec == KvCodec::kBF16 ? bf16_to_f32(f32_to_bf16(x)) : x;
+  }
+
+  struct Qkv {
+    std::vector<float> q, k, v;
+  };
+  const Qkv& qkv(int row, int position) {
+    auto [it, fresh] = qkvs_.try_emplace({row, position});
+    if (!fresh) return it->second;
+    const std::span<const float> x{inputs_[row].data() + position * kWidth, kWidth};
+    const auto all = cpu::ref::matmul(stored_.matrix, x, 1, 0);
+    const auto at = all.begin();
+    const int q_rows = shape_.heads * shape_.head_dim;
+    const int k_rows = shape_.kv_heads * shape_.head_dim;
+    Qkv& out = it->second;
+    out.q.assign(at, at + q_rows);
+    out.k.assign(at + q_rows, at + q_rows + k_rows);
+    out.v = shape_.k_is_v ? out.k : std::vector<float>(at + q_rows + k_rows, all.end());
+    if (shape_.norm != Shape::Norm::kNone) {
+      const bool whole = shape_.norm == Shape::Norm::kWhole;
+      normalise(out.q.data(), shape_.heads, shape_.head_dim, q_norm_, whole, qkv_.norm_eps);
+      normalise(out.k.data(), shape_.kv_heads, shape_.head_dim, k_norm_, whole, qkv_.norm_eps);
+    }
+    if (shape_.v_norm) {
+      normalise(out.v.data(), shape_.kv_heads, shape_.v_dim, {}, false, qkv_.norm_eps);
+    }
+    if (shape_.rope) {
+      for (int h = 0; h < shape_.heads; h++) rotate(&out.q[h * shape_.head_dim], position);
+      for (int h = 0; h < shape_.kv_heads; h++) rotate(&out.k[h * shape_.head_dim], position);
+    }
+    for (float& value : out.k) value = coded(value);
+    for (float& value : out.v) value = coded(value);
+    return out;
+  }
+
+  std::vector<double> expected(int row, int position, const std::vector<Chunk>& spans) {
+    int begin = shape_.window > 0 ? std::max(0, position + 1 - shape_.window) : 0;
+    int end = position + 1;
+    for (const Chunk& c : spans) {
+      if (c.row != row || position < c.span_begin || position >= c.span_end) continue;
+      begin = std::min(begin, c.span_begin);
+      end = std::max(end, c.span_end);
+    }
+    std::vector<double> out;
+    for (int h = 0; h < shape_.heads; h++) {
+      const int kv_head = h / (shape_.heads / shape_.kv_heads);
+      std::vector<float> keys, values;
+      for (int p = begin; p < end; p++) {
+        const auto k = qkv(row, p).k.begin() + kv_head * shape_.head_dim;
+        const auto v = qkv(row, p).v.begin() + kv_head * shape_.v_dim;
+        keys.insert(keys.end(), k, k + shape_.head_dim);
+        values.insert(values.end(), v, v + shape_.v_dim);
+      }
+      const std::vector<float>& q = qkv(row, position).q;
+      const auto o = cpu::ref::attention(
+          {q.data() + h * shape_.head_dim, static_cast<size_t>(shape_.head_dim)}, keys, values,
+          end - begin, attention_.scale, shape_.softcap, shape_.sinks ? &sinks_[h] : nullptr);
+      out.insert(out.end(), o.begin(), o.end());
+    }
+    return out;
+  }
+
+  Shape shape_;
+  std::unique_ptr<Backend> be_;
+  std::vector<int> lengths_;
+  OwnedMatrix stored_;
+  Weight weight_;
+  Rope rope_;
+  std::vector<float> q_norm_, k_norm_, sinks_;
+  std::vector<std::vector<float>> inputs_;
+  QkvOptions qkv_;
+  AttentionOptions attention_;
+  std::unique_ptr<KvStore> store_;
+  std::vector<std::vector<int32_t>> pages_;
+  std::map<std::pair<int, int>, std::vector<float>> results_;
+  std::map<std::pair<int, int>, Qkv> qkvs_;
+};
+
+// Every row on its own, in chunks of `size` tokens.
+void run_chunked(Layer& layer, const std::vector<int>& lengths, int size) {
+  for (size_t row = 0; row < lengths.size(); row++) {
+    for (int begin = 0; begin < lengths[row]; begin += size) {
+      layer.run({{static_cast<int>(row), begin, std::min(begin + size, lengths[row])}});
+    }
+  }
+}
+
+double worst_error(const Shape& shape) {
+  const std::vector<int> lengths = {150, 33, 7};
+  double worst = 0;
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    Layer layer(shape, isa, 2, lengths);
+    layer.run({{0, 0, 100}, {1, 0, 33}, {2, 0, 1}});
+    layer.run({{0, 100, 150}, {2, 1, 7}});
+    worst = std::max(worst, layer.error());
+  }
+  return worst;
+}
+
+constexpr double kTolerance = 3e-3;  // f16 keys may round to either neighbour
+
+}  // namespace
+
+TEST_CASE("attention agrees with double precision for the Llama shape") {
+  CHECK(worst_error({}) < kTolerance);
+  CHECK(worst_error({.codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.codec = KvCodec::kBF16}) < 3e-2);
+}
+
+TEST_CASE("q and k norms apply to each head or to all heads at once") {
+  CHECK(worst_error({.norm = Shape::Norm::kHead, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.norm = Shape::Norm::kWhole, .codec = KvCodec::kF32}) < 2e-5);
+}
+
+TEST_CASE("values may be the keys before norm and rope, with a norm of their own") {
+  CHECK(worst_error({.k_is_v = true, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.k_is_v = true,
+                     .v_norm = true,
+                     .norm = Shape::Norm::kHead,
+                     .codec = KvCodec::kF32}) < 2e-5);
+}
+
+TEST_CASE("rope rotates all dims, some, pairs side by side, or none") {
+  CHECK(worst_error({.rotated = 10, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.interleaved = true, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.interleaved = true, .rotated = 12, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.rope = false, .codec = KvCodec::kF32}) < 2e-5);
+}
+
+TEST_CASE("a window, a softcap and sinks change the weights as defined") {
+  CHECK(worst_error({.window = 40, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.window = 1, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.softcap = 3.0f, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.sinks = true, .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.window = 37, .softcap = 5.0f, .sinks = true, .codec = KvCodec::kF32}) < 2e-5);
+}
+
+TEST_CASE("heads and dims may be odd, and values narrower than keys") {
+  CHECK(worst_error({.heads = 5, .kv_heads = 1, .head_dim = 30, .v_dim = 20, .rotated = 30,
+                     .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.heads = 70, .kv_heads = 1, .head_dim = 16, .v_dim = 8, .rotated = 16,
+                     .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error({.heads = 2, .kv_heads = 2, .head_dim = 80, .v_dim = 80, .rotated = 80,
+                     .codec = KvCodec::kF16}) < kTolerance);
+}
+
+TEST_CASE("tokens of a span see each other both ways, inside a window too") {
+  for (const int window : {0, 24}) {
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      Shape shape;
+      shape.window = window;
+      shape.codec = KvCodec::kF32;
+      Layer layer(shape, isa, 2, {120});
+      const std::vector<Chunk> chunks = {{0, 0, 120, 20, 70}};
+      layer.run(chunks);
+      CHECK(layer.error(chunks) < 2e-5);
+    }
+  }
+}
+
+TEST_CASE("a token's attention has the same bits in any chunk, batch, thread count or ISA") {
+  const std::vector<int> lengths = {521, 130, 64, 40, 31, 17, 9, 5};
+  for (const int window : {0, 100}) {
+    Shape shape;
+    shape.window = window;
+    Layer whole(shape, cpu::available_isas().back(), 1, lengths);
+    run_chunked(whole, lengths, 521);
+    for (const int size : {1, 7, 512}) {
+      Layer chunked(shape, cpu::available_isas().back(), 2, lengths);
+      run_chunked(chunked, lengths, size);
+      CAPTURE(size);
+      for (const auto& [key, result] : whole.results()) {
+        CHECK(same_bits(result, chunked.result(key.first, key.second)));
+      }
+    }
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      for (const int threads : {1, 2, 3}) {
+        Layer batch(shape, isa, threads, lengths);
+        // Prompts side by side, then everybody's last tokens one by one.
+        std::vector<Chunk> prompts, last;
+        for (size_t r = 0; r < lengths.size(); r++) {
+          prompts.push_back({static_cast<int>(r), 0, lengths[r] - 1});
+          last.push_back({static_cast<int>(r), lengths[r] - 1, lengths[r]});
+        }
+        batch.run(prompts);
+        batch.run(last);
+        CAPTURE(cpu::isa_name(isa));
+        for (const auto& [key, result] : whole.results()) {
+          CHECK(same_bits(result, batch.result(key.first, key.second)));
+        }
+      }
+    }
+  }
+}
