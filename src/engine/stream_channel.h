@@ -61,6 +61,7 @@ class StreamChannel {
  private:
   bool over(size_t events_max, size_t tokens_max) const;
   void pop(Event& event);
+  void call_listener();
 
   const RowId id_;
   const ChannelLimits limits_;
