@@ -48,7 +48,8 @@ GgufVocab vocab_of(const GgufTokenizer& from, const std::string& architecture) {
 // Null when the checkpoint has none.
 std::shared_ptr<const Tokenizer> make_tokenizer(const Checkpoint& checkpoint,
                                                 const std::string& architecture) {
-  if (const GgufTokenizer* gguf = checkpoint.gguf_tokenizer()) {
+  const GgufTokenizer* gguf = checkpoint.gguf_tokenizer();
+  if (gguf && !gguf->tokens.empty()) {
     return std::make_shared<const Tokenizer>(Tokenizer::from_gguf(vocab_of(*gguf, architecture)));
   }
   const std::string json = checkpoint.tokenizer_json();
@@ -155,6 +156,7 @@ ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
                                              .available_bytes = available_memory_bytes(),
                                              .context_length = context_of(options, info),
                                              .max_rows = options.max_rows,
+                                             .step_tokens = options.step_tokens,
                                              .codec = card.kv_codec});
   card.context_length = plan.context_length;
   card.kv_bytes_max = plan.kv_bytes_max;
