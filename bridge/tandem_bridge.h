@@ -122,6 +122,34 @@ int32_t tb_tokenizer_token_to_id(const tb_tokenizer* tokenizer, tb_str token);
 tb_status tb_tokenizer_id_to_token(const tb_tokenizer* tokenizer, int32_t id, tb_buffer* out,
                                    tb_buffer* error);
 
+/* --- Chat templates ------------------------------------------------------ */
+
+typedef struct tb_template tb_template;
+
+/* Compiles a Jinja chat template. With a tokenizer (or null), rendering marks
+ * the spellings of its control tokens in the caller's texts. The tokenizer
+ * need not outlive the template. */
+tb_status tb_template_compile(tb_str source, const tb_tokenizer* tokenizer, tb_template** out,
+                              tb_buffer* error);
+
+void tb_template_free(tb_template* chat_template);
+
+/* JSON texts. */
+typedef struct {
+  tb_str messages;  /* array of objects */
+  tb_str variables; /* object: the caller's other variables, tools among them */
+  tb_str constants; /* object: texts of the model's files; they win */
+  bool add_generation_prompt;
+  int64_t now; /* what strftime_now shows, in seconds since 1970 */
+} tb_template_input;
+
+/* Renders. The character in `mark` (0 if there is no tokenizer) was put into
+ * spellings that must not become control tokens: encode the text with it, or
+ * remove it. TB_INVALID also for raise_exception, with its message; TB_BUDGET
+ * beyond a fixed number of steps or bytes. */
+tb_status tb_template_render(const tb_template* chat_template, const tb_template_input* input,
+                             tb_buffer* out, uint32_t* mark, tb_buffer* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,10 +2,15 @@
 //! `tandem_bridge.h`.
 mod added;
 mod ffi;
+mod ffi_template;
 mod ffi_tokenizer;
 mod from_gguf;
 mod from_json;
+mod marker;
+mod messages;
 mod pretok;
+mod pyjson;
 mod sentencepiece;
 mod table;
+mod template;
 mod tokenizer;

@@ -25,9 +25,9 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::array<uint32_t, 2> ke
 
 // The draw for one token of one choice of one request: uniform in [0, 1), 53 bits.
 constexpr double uniform_draw(uint64_t seed, uint32_t choice, uint64_t position) {
-  const PhiloxBlock block =
-      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), choice, 0},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const PhiloxBlock block = philox4x32(
+      {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), choice, 0},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   const uint64_t bits = (uint64_t{block[0]} << 32 | block[1]) >> 11;
   return static_cast<double>(bits) * 0x1p-53;
 }

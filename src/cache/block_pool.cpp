@@ -48,8 +48,8 @@ int32_t BlockPool::references(int32_t page) const {
 
 void BlockPool::check() const {
   INVARIANT(used_ + static_cast<int32_t>(free_.size()) + (total() - fresh_) == total());
-  INVARIANT(std::count_if(references_.begin(), references_.end(), [](int32_t n) { return n > 0; }) ==
-            used_);
+  INVARIANT(std::count_if(references_.begin(), references_.end(),
+                          [](int32_t n) { return n > 0; }) == used_);
   std::vector<bool> seen(references_.size());
   for (int32_t page : free_) {
     INVARIANT(page >= 0 && page < fresh_ && references_[page] == 0 && !seen[page]);

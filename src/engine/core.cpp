@@ -88,8 +88,8 @@ void Core::sweep() {
   for (Row* row : idle) {
     Event event;
     event.error_code = static_cast<int>(ErrorCode::kCancelled);
-    event.error = "the reader took nothing for " +
-                  std::to_string(options_.stream_idle_max.count()) + " ms";
+    event.error =
+        "the reader took nothing for " + std::to_string(options_.stream_idle_max.count()) + " ms";
     end(*row, FinishReason::kCancelled, std::move(event));
   }
 }
@@ -164,8 +164,8 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   FinishReason finish = FinishReason::kNone;
   if (part.samples) {
     if (row.emitter.generated() == 0) row.first_token_at = Clock::now();
-    TokenInfo token = row.sampler.next(logits.last(vocab_size_), end_position,
-                                       row.request.logprobs, row.emitter.forbidden(), sampler_);
+    TokenInfo token = row.sampler.next(logits.last(vocab_size_), end_position, row.request.logprobs,
+                                       row.emitter.forbidden(), sampler_);
     row.tokens.push_back(token.id);
     ++stats_.generated_tokens;
     finish = row.emitter.accept(std::move(token), event);

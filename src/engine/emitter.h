@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "sched/request.h"
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
 
 namespace tandem {
-
-class Tokenizer;
 
 class Emitter {
  public:
@@ -35,8 +35,14 @@ class Emitter {
 
  private:
   bool is_stop(int32_t id) const;
+  // Passes text through the stop strings. True when one ends the row.
+  bool add_text(const std::string& text, Event& event);
+  FinishReason finish(FinishReason reason, Event& event);
 
   std::vector<int32_t> stop_ids_;  // ascending
+  std::vector<std::string> stop_;
+  std::optional<Detokenizer> detokenizer_;  // none: ids only
+  StopMatcher matcher_;
   int min_tokens_;
   int max_tokens_;
   int generated_ = 0;

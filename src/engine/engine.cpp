@@ -88,7 +88,7 @@ class Engine::Impl {
   bool draining_ = false;
   bool cancelling_ = false;  // the drain's deadline has passed
   bool stopping_ = false;
-  bool idle_ = true;        // the core has no rows, and all events are delivered
+  bool idle_ = true;  // the core has no rows, and all events are delivered
   std::exception_ptr load_error_;
   std::string failure_;
   ModelCard card_;          // immutable once loaded_
@@ -102,7 +102,7 @@ class Engine::Impl {
 };
 
 void Engine::Impl::require_serving() {
-  const char* why = draining_                     ? "the engine is shutting down"
+  const char* why = draining_                   ? "the engine is shutting down"
                     : state_ == State::kLoading ? "the model is still loading"
                                                 : nullptr;
   if (state_ == State::kFailed) throw Error(ErrorCode::kUnavailable, failure_);
@@ -126,8 +126,8 @@ std::shared_ptr<Stream> Engine::Impl::submit(Request request) {
       id = next_id_++;
     }
     channel = std::make_shared<StreamChannel>(id, channel_limits, doorbell_);
-    auto row = std::make_unique<Row>(std::move(request), channel, card_.stop_ids,
-                                     card_.tokenizer.get());
+    auto row =
+        std::make_unique<Row>(std::move(request), channel, card_.stop_ids, card_.tokenizer.get());
     std::lock_guard lock(mutex_);
     require_serving();
     const int waiting = static_cast<int>(inbox_.size()) + core_stats_.waiting_rows;

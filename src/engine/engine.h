@@ -33,26 +33,26 @@ struct EngineOptions {
 
 // A snapshot for /stats and /metrics. Counters only grow.
 struct EngineStats {
-  bool ready = false;     // loaded, not failed, not draining
+  bool ready = false;  // loaded, not failed, not draining
   bool draining = false;
-  int active_rows = 0;    // in the batch
-  int waiting_rows = 0;   // submitted, not admitted
-  int paused_rows = 0;    // active, their readers are behind
+  int active_rows = 0;   // in the batch
+  int waiting_rows = 0;  // submitted, not admitted
+  int paused_rows = 0;   // active, their readers are behind
   int max_rows = 0;
   int64_t submitted = 0;
-  int64_t refused = 0;    // queue full, draining or invalid
+  int64_t refused = 0;  // queue full, draining or invalid
   int64_t finished_stop = 0;
   int64_t finished_length = 0;
   int64_t finished_cancelled = 0;
   int64_t finished_error = 0;
-  int64_t prompt_tokens = 0;     // computed in prefill
+  int64_t prompt_tokens = 0;  // computed in prefill
   int64_t generated_tokens = 0;
   int64_t steps = 0;
   double last_step_ms = 0;
-  double running_step_ms = 0;    // how long the step now running has taken; 0 = idle
-  int64_t kv_pages_used = 0;     // all groups together
+  double running_step_ms = 0;  // how long the step now running has taken; 0 = idle
+  int64_t kv_pages_used = 0;   // all groups together
   int64_t kv_pages_reserved = 0;
-  int64_t kv_pages_total = 0;    // what the pools may grow to
+  int64_t kv_pages_total = 0;  // what the pools may grow to
   int64_t kv_bytes_used = 0;
   int64_t kv_bytes_total = 0;
   int64_t weight_bytes = 0;

@@ -14,10 +14,8 @@ constexpr int64_t kGrowPagesMin = 32;
 
 // The limits of an engine before its pools have a size.
 SchedulerLimits limits_of(const ModelInfo& info, int32_t max_rows, int32_t step_tokens) {
-  SchedulerLimits limits{.max_rows = max_rows,
-                         .page_tokens = kPageTokens,
-                         .step_tokens = step_tokens,
-                         .groups = {}};
+  SchedulerLimits limits{
+      .max_rows = max_rows, .page_tokens = kPageTokens, .step_tokens = step_tokens, .groups = {}};
   for (const KvSpec& spec : info.kv_groups) limits.groups.push_back({.window = spec.window});
   return limits;
 }
@@ -47,20 +45,21 @@ KvPools::KvPools(const ModelInfo& info, Backend& backend, const KvPoolOptions& o
                                         " bytes of cache, and the limit is " +
                                         std::to_string(options.bytes_max));
   }
-  const double rows = row_bytes == 0 ? options.max_rows
-                                     : std::min<double>(options.max_rows,
-                                                        static_cast<double>(options.bytes_max) /
-                                                            static_cast<double>(row_bytes));
+  const double rows =
+      row_bytes == 0 ? options.max_rows
+                     : std::min<double>(options.max_rows, static_cast<double>(options.bytes_max) /
+                                                              static_cast<double>(row_bytes));
   for (size_t g = 0; g < info.kv_groups.size(); ++g) {
     const int64_t row_pages =
         limits_.pages_needed(row_of(options.context_length), limits_.groups[g]);
-    limits_.groups[g].pages = static_cast<int64_t>(std::floor(static_cast<double>(row_pages) * rows));
+    limits_.groups[g].pages =
+        static_cast<int64_t>(std::floor(static_cast<double>(row_pages) * rows));
     KvSpec spec = info.kv_groups[g];
     spec.codec = options.codec;
     stores_.push_back(backend.make_kv_store(spec));
     store_pointers_.push_back(stores_.back().get());
-    pools_.emplace_back(static_cast<int32_t>(
-        std::min(stores_.back()->pages(), limits_.groups[g].pages)));
+    pools_.emplace_back(
+        static_cast<int32_t>(std::min(stores_.back()->pages(), limits_.groups[g].pages)));
   }
   for (const StateSpec& spec : info.state_groups) {
     states_.push_back(backend.make_state_store(spec));

@@ -19,15 +19,15 @@ class Tokenizer;
 enum class BackendKind : uint8_t { kCpu, kMlx };
 
 struct LoadOptions {
-  std::string model = "default";      // see open_checkpoint
+  std::string model = "default";  // see open_checkpoint
   BackendKind backend = BackendKind::kCpu;
   Precision precision = Precision::kHigh;
-  int threads = 0;                    // 0 = physical cores
-  std::string chat_template_file;     // in place of the model's own
-  std::string served_name;            // empty = the checkpoint's name
-  int context_length = 0;             // 0 = min(max_positions, kContextDefault)
-  int max_rows = 16;                  // rows the KV limit should make room for
-  int64_t memory_budget_bytes = 0;    // weights and KV; 0 = what is available
+  int threads = 0;                  // 0 = physical cores
+  std::string chat_template_file;   // in place of the model's own
+  std::string served_name;          // empty = the checkpoint's name
+  int context_length = 0;           // 0 = min(max_positions, kContextDefault)
+  int max_rows = 16;                // rows the KV limit should make room for
+  int64_t memory_budget_bytes = 0;  // weights and KV; 0 = what is available
 };
 
 // Context when none is asked for: long enough for agents, and a bound on what
@@ -45,10 +45,10 @@ struct GenerationDefaults {
 
 // What any thread may know of a loaded model. Immutable.
 struct ModelCard {
-  std::string id;             // served name
+  std::string id;  // served name
   std::string path;
-  std::string architecture;   // model_type
-  std::string backend;        // "cpu", "mlx"
+  std::string architecture;  // model_type
+  std::string backend;       // "cpu", "mlx"
   std::string device;
   Precision precision = Precision::kHigh;
   KvCodec kv_codec = KvCodec::kF16;
@@ -57,7 +57,7 @@ struct ModelCard {
   int64_t max_positions = 0;  // longest context it was made for
   int context_length = 0;     // longest prompt and answer together, as served
   int64_t weight_bytes = 0;
-  int64_t kv_bytes_max = 0;   // what the page pools may grow to
+  int64_t kv_bytes_max = 0;  // what the page pools may grow to
   double load_ms = 0;
   GenerationDefaults defaults;
   // Union of config.json, generation_config.json and the tokenizer.

@@ -11,8 +11,8 @@ int32_t StepRow::scoring() const {
 }
 
 const Step& StepArrays::build(std::span<const StepRow> rows, const KvPools& pools) {
-  for (auto* array : {&tokens_, &positions_, &token_row_, &prompt_length_, &state_slot_,
-                      &outputs_}) {
+  for (auto* array :
+       {&tokens_, &positions_, &token_row_, &prompt_length_, &state_slot_, &outputs_}) {
     array->clear();
   }
   row_start_.assign(1, 0);

@@ -21,14 +21,8 @@ void Doorbell::wait_until(Clock::time_point until) {
 StreamChannel::StreamChannel(RowId id, ChannelLimits limits, std::shared_ptr<Doorbell> doorbell)
     : id_(id), limits_(limits), doorbell_(std::move(doorbell)) {}
 
-void StreamChannel::push(Event event) {
-  {
-    std::lock_guard lock(mutex_);
-    queued_tokens_ += event.tokens.size() + event.prompt.size();
-    queue_.push_back(std::move(event));
-  }
-  arrived_.notify_all();
-  std::lock_guard lock(listener_mutex_);
+// Calls the listener, which is dropped if it throws.
+void StreamChannel::call_listener() {
   const auto listener = listener_;  // the call may replace it
   if (!listener) return;
   try {
@@ -37,6 +31,17 @@ void StreamChannel::push(Event event) {
     listener_ = nullptr;
     throw;
   }
+}
+
+void StreamChannel::push(Event event) {
+  {
+    std::lock_guard lock(mutex_);
+    queued_tokens_ += event.tokens.size() + event.prompt.size();
+    queue_.push_back(std::move(event));
+  }
+  arrived_.notify_all();
+  std::lock_guard lock(listener_mutex_);
+  call_listener();
 }
 
 bool StreamChannel::over(size_t events_max, size_t tokens_max) const {
@@ -97,8 +102,7 @@ void StreamChannel::cancel() {
 }
 
 void StreamChannel::set_listener(std::function<void()> listener) {
-  auto shared =
-      listener ? std::make_shared<std::function<void()>>(std::move(listener)) : nullptr;
+  auto shared = listener ? std::make_shared<std::function<void()>>(std::move(listener)) : nullptr;
   std::lock_guard lock(listener_mutex_);
   listener_ = shared;
   if (!shared) return;
@@ -107,7 +111,7 @@ void StreamChannel::set_listener(std::function<void()> listener) {
     std::lock_guard queue_lock(mutex_);
     waiting = !queue_.empty();
   }
-  if (waiting) (*shared)();
+  if (waiting) call_listener();
 }
 
 Stream::Stream(std::shared_ptr<StreamChannel> channel) : channel_(std::move(channel)) {}

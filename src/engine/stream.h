@@ -46,8 +46,9 @@ class Stream {
   // Called from the engine thread after an event has arrived, and at once from
   // the calling thread if some wait already. It must be quick: post to the
   // reader's own executor. It may call anything here but next and next_for, and
-  // may drop the stream. A listener that throws loses its row, no other. After
-  // set_listener({}) returns no call is in flight on another thread.
+  // may drop the stream. A listener that throws (out of
+  // set_listener, when called at once) is dropped and, on the engine thread,
+  // loses its row, no other. After set_listener({}) returns no call is in flight on another thread.
   void set_listener(std::function<void()> listener);
 
  private:

@@ -61,6 +61,7 @@ class StreamChannel {
  private:
   bool over(size_t events_max, size_t tokens_max) const;
   void pop(Event& event);
+  void call_listener();
 
   const RowId id_;
   const ChannelLimits limits_;
@@ -71,7 +72,7 @@ class StreamChannel {
   std::condition_variable arrived_;
   std::deque<Event> queue_;
   size_t queued_tokens_ = 0;
-  bool paused_ = false;    // the engine waits for the reader
+  bool paused_ = false;  // the engine waits for the reader
   bool final_taken_ = false;
   Clock::time_point last_taken_ = Clock::now();
 

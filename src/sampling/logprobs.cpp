@@ -35,9 +35,8 @@ std::vector<TokenLogprob> largest(std::span<const float> logits, size_t n) {
 TokenInfo token_logprobs(std::span<const float> logits, int32_t id, int top) {
   const MaxOf max = max_of(logits);
   if (!max.valid || id < 0 || id >= std::ssize(logits)) {
-    throw Error(ErrorCode::kInternal,
-                "no log-probability for token " + std::to_string(id) +
-                    ": the model's logits are no distribution over it");
+    throw Error(ErrorCode::kInternal, "no log-probability for token " + std::to_string(id) +
+                                          ": the model's logits are no distribution over it");
   }
   const double log_sum = std::log(exp_sum(logits, max.value, 1.0f));
   const auto logprob = [&](float logit) {

@@ -29,8 +29,8 @@ void check_sampling(const SamplingParams& params, int64_t vocab_size) {
   for (const auto& [id, bias] : p.logit_bias) {
     if (id < 0 || id >= vocab_size) {
       throw Error(ErrorCode::kInvalid,
-                  "logit_bias names token " + std::to_string(id) + "; the vocabulary has ids 0 to " +
-                      std::to_string(vocab_size - 1),
+                  "logit_bias names token " + std::to_string(id) +
+                      "; the vocabulary has ids 0 to " + std::to_string(vocab_size - 1),
                   "logit_bias");
     }
     require(true, "logit_bias", "a finite number", bias);

@@ -30,7 +30,7 @@ class Sampler {
   struct Candidate {
     float logit = 0;
     int32_t id = 0;
-    float weight = 0;  // e^(logit - max)
+    float weight = 0;                               // e^(logit - max)
     bool operator<(const Candidate& other) const {  // more likely first
       return logit != other.logit ? logit > other.logit : id < other.id;
     }
@@ -45,8 +45,8 @@ class Sampler {
                     double draw);
   int32_t draw_all(std::span<const float> logits, float max, float scale, double draw);
 
-  std::vector<float> weights_;       // [V]
-  std::vector<Candidate> bin_;       // the tokens of one bin
+  std::vector<float> weights_;  // [V]
+  std::vector<Candidate> bin_;  // the tokens of one bin
   std::vector<Candidate> kept_;
   std::vector<double> block_sums_;
   int32_t counts_[kBins] = {};

@@ -20,9 +20,9 @@ struct PlanRow {
 };
 
 struct Plan {
-  std::vector<PlanRow> rows;     // decoding rows first, then prefilling ones, by age
-  std::vector<RowId> admitted;   // rows that joined with this step
-  int32_t tokens = 0;            // sum of counts
+  std::vector<PlanRow> rows;    // decoding rows first, then prefilling ones, by age
+  std::vector<RowId> admitted;  // rows that joined with this step
+  int32_t tokens = 0;           // sum of counts
 
   bool empty() const { return rows.empty(); }
 };

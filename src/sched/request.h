@@ -12,11 +12,11 @@ namespace tandem {
 // Per-request sampling. The defaults are those of plain greedy decoding; the
 // chain request > command line > generation_config.json is resolved in api/.
 struct SamplingParams {
-  float temperature = 0;   // 0 = argmax
-  float top_p = 1;         // in (0, 1]
-  int top_k = 0;           // 0 = all
-  float min_p = 0;         // in [0, 1]
-  uint64_t seed = 0;       // randomness is keyed by (seed, choice, position)
+  float temperature = 0;  // 0 = argmax
+  float top_p = 1;        // in (0, 1]
+  int top_k = 0;          // 0 = all
+  float min_p = 0;        // in [0, 1]
+  uint64_t seed = 0;      // randomness is keyed by (seed, choice, position)
   float repetition_penalty = 1;
   float presence_penalty = 0;
   float frequency_penalty = 0;
@@ -26,14 +26,14 @@ struct SamplingParams {
 struct Request {
   std::vector<int32_t> prompt;  // token ids, at least one
   SamplingParams sampling;
-  int choice = 0;               // index among the n choices of one call
-  int max_tokens = 0;           // 0 with prompt logprobs only: generates nothing
-  int min_tokens = 0;           // no stop id and no stop string before this many
+  int choice = 0;      // index among the n choices of one call
+  int max_tokens = 0;  // 0 with prompt logprobs only: generates nothing
+  int min_tokens = 0;  // no stop id and no stop string before this many
   bool ignore_eos = false;
-  std::vector<int32_t> stop_ids;     // besides those of the model
-  std::vector<std::string> stop;     // stop strings, none empty
-  int logprobs = -1;                 // -1 = none, N = chosen and N most likely
-  int prompt_logprobs = -1;          // same for each prompt token
+  std::vector<int32_t> stop_ids;  // besides those of the model
+  std::vector<std::string> stop;  // stop strings, none empty
+  int logprobs = -1;              // -1 = none, N = chosen and N most likely
+  int prompt_logprobs = -1;       // same for each prompt token
   int priority = 0;
 };
 
@@ -66,13 +66,13 @@ struct Usage {
 // What a row delivers, in order: any number of prompt tokens (when asked for),
 // then tokens with text, then one final event whose finish is not kNone.
 struct Event {
-  std::vector<TokenInfo> prompt;   // prompt logprobs, in order
-  std::vector<TokenInfo> tokens;   // generated since the last event
-  std::string text;                // whole UTF-8 characters; stop strings held back
+  std::vector<TokenInfo> prompt;  // prompt logprobs, in order
+  std::vector<TokenInfo> tokens;  // generated since the last event
+  std::string text;               // whole UTF-8 characters; stop strings held back
   FinishReason finish = FinishReason::kNone;
-  std::string matched_stop;        // the stop string that ended the row
-  Usage usage;                     // set with the final event
-  int error_code = 0;              // an ErrorCode when finish is kError
+  std::string matched_stop;  // the stop string that ended the row
+  Usage usage;               // set with the final event
+  int error_code = 0;        // an ErrorCode when finish is kError
   std::string error;
 };
 

@@ -26,11 +26,11 @@ namespace tandem {
 inline constexpr int kOvertakenMax = 64;
 
 struct RowSpec {
-  RowId id = 0;                // never used before
-  int32_t prompt_length = 0;   // at least 1
-  int32_t max_tokens = 0;      // 0 = the prompt is computed, nothing is sampled
-  int priority = 0;            // higher goes first
-  bool prompt_outputs = false; // logits of every prompt token are wanted
+  RowId id = 0;                 // never used before
+  int32_t prompt_length = 0;    // at least 1
+  int32_t max_tokens = 0;       // 0 = the prompt is computed, nothing is sampled
+  int priority = 0;             // higher goes first
+  bool prompt_outputs = false;  // logits of every prompt token are wanted
 };
 
 // Pages of one cache group, and its sliding window (0 = all tokens).
@@ -98,8 +98,8 @@ class Scheduler {
 
   SchedulerLimits limits_;
   std::deque<Row> waiting_;
-  std::vector<Row> running_;        // by age
-  std::vector<int64_t> reserved_;   // pages, per group
+  std::vector<Row> running_;       // by age
+  std::vector<int64_t> reserved_;  // pages, per group
 };
 
 }  // namespace tandem

@@ -165,8 +165,7 @@ TEST_CASE("requests that can't be honoured are refused with the field and the co
 }
 
 TEST_CASE("engine options that contradict each other are refused") {
-  CHECK(error_of([] { engine({}, {.max_rows = 16, .step_tokens = 16}); }).param() ==
-        "step_tokens");
+  CHECK(error_of([] { engine({}, {.max_rows = 16, .step_tokens = 16}); }).param() == "step_tokens");
 }
 
 TEST_CASE("an engine whose model can't be loaded says why, and refuses requests") {

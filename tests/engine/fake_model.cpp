@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "text/tokenizer.h"
 
 namespace tandem::testing {
 
@@ -132,6 +134,7 @@ class FakeModel : public Model {
       const Seen seen = see(step, t);
       if (next_output < step.outputs.size() && step.outputs[next_output] == t) {
         add_logits(seen, step.tokens[t], out);
+        follow_script(step, t, out);
         ++next_output;
       }
     }
@@ -161,6 +164,14 @@ class FakeModel : public Model {
     return seen;
   }
 
+  // Raises the scripted token's logit in the last row of `out`.
+  void follow_script(const Step& step, int64_t t, std::vector<float>& out) const {
+    const int32_t generated = step.positions[t] + 1 - step.prompt_length[step.token_row[t]];
+    if (options_.script.empty() || generated < 0) return;
+    const int32_t id = options_.script[generated % options_.script.size()];
+    out[out.size() - kFakeVocab + id] = 50;
+  }
+
   static int32_t& slot(const Step& step, size_t g, int64_t t, int32_t position) {
     const BlockTable& table = step.tables[g];
     const int32_t row = step.token_row[t];
@@ -175,6 +186,34 @@ class FakeModel : public Model {
 };
 
 }  // namespace
+
+std::shared_ptr<const Tokenizer> fake_tokenizer() {
+  // Byte-level spelling: printable ASCII as it is, F0 9F 98 80 as four letters.
+  nlohmann::json vocab;
+  for (int32_t id = 0; id < kEmojiToken; ++id) {
+    vocab[std::string(1, static_cast<char>(kFirstCharacter + id))] = id;
+  }
+  int32_t id = kEmojiToken;
+  for (const char* byte : {"\u00f0", "\u0141", "\u013a", "\u0122", "ab"}) vocab[byte] = id++;
+  const nlohmann::json byte_level = {{"type", "ByteLevel"},
+                                     {"add_prefix_space", false},
+                                     {"trim_offsets", true},
+                                     {"use_regex", true}};
+  const nlohmann::json added = {{"id", kEndToken},      {"content", "<end>"}, {"special", true},
+                                {"single_word", false}, {"lstrip", false},    {"rstrip", false},
+                                {"normalized", false}};
+  const nlohmann::json tokenizer = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", nlohmann::json::array({added})},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}};
+  return std::make_shared<const Tokenizer>(Tokenizer::from_json(tokenizer.dump()));
+}
 
 LoadedModel load_fake(const FakeOptions& options) {
   LoadedModel loaded;
@@ -212,8 +251,8 @@ std::vector<int32_t> fake_greedy(std::vector<int32_t> tokens, int count,
   std::vector<int32_t> generated;
   for (int i = 0; i < count; ++i) {
     const auto logits = fake_logits(tokens, options);
-    generated.push_back(static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) -
-                                             logits.begin()));
+    generated.push_back(
+        static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
     tokens.push_back(generated.back());
   }
   return generated;

@@ -22,9 +22,18 @@ struct FakeOptions {
   bool states = false;              // a recurrent group as well
   std::vector<int32_t> stop_ids;
   std::shared_ptr<const Tokenizer> tokenizer;
+  // What every row generates, in place of what the hash says. Too short: repeated.
+  std::vector<int32_t> script;
   // Called in each forward pass, on the engine thread, before anything else.
   std::function<void(const Step&)> on_forward;
 };
+
+// Byte-level tokens of kFakeVocab ids: 0 to 89 are one printable character each
+// (kFirstCharacter + id), 90 to 93 the bytes of an emoji, 94 is "ab", 95 the
+// control token "<end>".
+std::shared_ptr<const Tokenizer> fake_tokenizer();
+inline constexpr char kFirstCharacter = '!';
+inline constexpr int32_t kEmojiToken = 90, kTwoLetterToken = 94, kEndToken = 95;
 
 LoadedModel load_fake(const FakeOptions& options);
 

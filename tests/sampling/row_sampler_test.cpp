@@ -76,7 +76,8 @@ TEST_CASE("a row draws the same whatever other rows draw from the same sampler b
   params.repetition_penalty = 1.1f;
   const Ids alone = drawn(params, 0, 50);
   const auto logits = random_logits(300, 2, 5);
-  RowSampler row(params, 0, Ids{1, 2, 3}), other(SamplingParams{.temperature = 2, .seed = 9, .logit_bias = {}}, 3, Ids{7});
+  RowSampler row(params, 0, Ids{1, 2, 3}),
+      other(SamplingParams{.temperature = 2, .seed = 9, .logit_bias = {}}, 3, Ids{7});
   Sampler sampler;
   Ids together;
   for (int i = 0; i < 50; ++i) {

@@ -113,19 +113,19 @@ TEST_CASE("draws follow the distribution that the parameters describe") {
   };
   for (const Case& c : std::vector<Case>{{50, 2, at(1)},
                                          {50, 2, at(0.7f)},
-                                         {3000, 3, at(1.5f)},
-                                         {3000, 3, at(1, 0.9f)},
-                                         {3000, 3, at(1, 1, 40)},
-                                         {3000, 3, at(1, 1, 0, 0.05f)},
-                                         {3000, 3, at(0.8f, 0.95f, 20, 0.02f)},
-                                         {3000, 0.01f, at(1, 0.02f)},
+                                         {600, 3, at(1.5f)},
+                                         {600, 3, at(1, 0.9f)},
+                                         {600, 3, at(1, 1, 40)},
+                                         {600, 3, at(1, 1, 0, 0.05f)},
+                                         {600, 3, at(0.8f, 0.95f, 20, 0.02f)},
+                                         {600, 0.01f, at(1, 0.1f)},
                                          {60, 4, at(2, 0.5f, 5, 0.01f)}}) {
     CAPTURE(c.size);
     CAPTURE(c.params.temperature);
     CAPTURE(c.params.top_p);
     CAPTURE(c.params.top_k);
     CAPTURE(c.params.min_p);
-    const double ratio = chi_square(random_logits(c.size, c.spread, 3), c.params, 40000);
+    const double ratio = chi_square(random_logits(c.size, c.spread, 3), c.params, 10000);
     CHECK(ratio < 2.2);
   }
 }

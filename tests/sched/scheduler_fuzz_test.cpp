@@ -35,7 +35,7 @@ struct Fuzz {
   }
 
   void remove(RowId id) {
-    rows.at(id).running && pick(0, 1) ? s.finish(id) : s.cancel(id);
+    rows.at(id).running&& pick(0, 1) ? s.finish(id) : s.cancel(id);
     rows.erase(id);
   }
 
@@ -118,7 +118,8 @@ TEST_CASE("whatever rows do, budgets hold, decoding rows run, and all rows finis
     const int dice = fuzz.pick(0, 99);
     if (dice < 20 && fuzz.rows.size() < 40) fuzz.add();
     if (!fuzz.rows.empty()) {
-      const RowId any = std::next(fuzz.rows.begin(), fuzz.pick(0, std::ssize(fuzz.rows) - 1))->first;
+      const RowId any =
+          std::next(fuzz.rows.begin(), fuzz.pick(0, std::ssize(fuzz.rows) - 1))->first;
       if (dice >= 95) fuzz.remove(any);
       if (dice >= 85 && dice < 95) fuzz.toggle_pause(any);
     }

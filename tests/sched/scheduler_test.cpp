@@ -112,7 +112,7 @@ TEST_CASE("a row that must wait holds back later, smaller rows") {
   auto s = scheduler(4, /*pages=*/10);
   s.add(row(1, 4, 20));  // 23 tokens, 6 pages
   s.add(row(2, 4, 20));
-  s.add(row(3, 1, 1));   // would fit
+  s.add(row(3, 1, 1));  // would fit
   CHECK(step(s).admitted == Ids{1});
   s.finish(1);
   CHECK(step(s).admitted == Ids{2, 3});
