@@ -5,9 +5,9 @@ find_program(TANDEM_CARGO cargo REQUIRED
   PATHS ${CMAKE_SOURCE_DIR}/.venv/bin $ENV{CARGO_HOME}/bin $ENV{HOME}/.cargo/bin)
 
 set(TANDEM_BRIDGE_DIR ${CMAKE_SOURCE_DIR}/bridge)
-set(TANDEM_CARGO_TARGET ${TANDEM_BRIDGE_DIR}/target)
+set(TANDEM_CARGO_TARGET ${TANDEM_BRIDGE_DIR}/target CACHE PATH "Target folder of cargo")
 if(DEFINED ENV{CARGO_TARGET_DIR})
-  set(TANDEM_CARGO_TARGET $ENV{CARGO_TARGET_DIR})
+  set(TANDEM_CARGO_TARGET $ENV{CARGO_TARGET_DIR} CACHE PATH "Target folder of cargo" FORCE)
 endif()
 
 # Cargo's own output may be another checkout's by now; the copy is ours.

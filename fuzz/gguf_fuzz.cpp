@@ -1,47 +1,58 @@
-// GGUF files from outside: whatever the bytes, opening one as a checkpoint and reading what an
-// engine would read gives values or throws an Error with a message of one printable line.
+// A GGUF file either opens, and all its tensors can be read, or is refused with
+// an Error.
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
+#include <cstring>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "base/error.h"
 #include "models/load/gguf.h"
 #include "models/load/gguf_checkpoint.h"
+#include "models/load/gguf_names.h"
+
+using namespace tandem;
 
 namespace {
 
-constexpr size_t kMessageBytesMax = 1000;
+// A block of exactly the input's size, so that reads outside it are seen.
+FileBytes copy_of(const uint8_t* data, size_t size) {
+  std::shared_ptr<std::byte[]> block(new std::byte[size]);
+  if (size > 0) std::memcpy(block.get(), data, size);
+  return {"fuzz.gguf", {block.get(), size}, block};
+}
 
-void read_all(const tandem::FileBytes& file) {
-  const tandem::GgufFile parsed = tandem::parse_gguf(file);
-  auto checkpoint = tandem::make_gguf_checkpoint(file, "input");
-  checkpoint->config().dump();
-  checkpoint->chat_template();
-  checkpoint->gguf_tokenizer();
-  for (const auto& tensor : parsed.tensors) {
-    if (tensor.shape.size() == 1) checkpoint->take_optional_vector(tensor.name, tensor.shape[0]);
+void take(Checkpoint& model, const FileTensor& tensor, const std::string& name) {
+  int64_t cols = tensor.shape.back(), rows = tensor.elements() / cols;
+  if (!name.ends_with(".weight") || tensor.shape.size() < 2) {
+    model.take_vector(name, tensor.elements());
+    return;
   }
-  const std::string base = "model.layers.0.self_attn.q_proj";
-  if (checkpoint->has(base + ".weight")) checkpoint->take_matrix(base, 32, 32);
-  checkpoint->expect_all_taken();
+  auto matrix = model.take_matrix(name.substr(0, name.size() - 7), rows, cols);
+  std::vector<float> row(static_cast<size_t>(cols));
+  dequantize_row(matrix, 0, row.data());
+  dequantize_row(matrix, rows - 1, row.data());
+}
+
+void open_and_read(const FileBytes& file) {
+  auto model = make_gguf_checkpoint(file, "fuzz");
+  model->config().dump();
+  GgufFile parsed = parse_gguf(file);
+  std::string architecture = parsed.metadata.text("general.architecture").value();
+  for (const FileTensor& tensor : parsed.tensors) {
+    try {
+      take(*model, tensor, gguf_to_hf_name(tensor.name, architecture));
+    } catch (const Error&) {
+      // A shape that does not suit the heads: the others can still be read.
+    }
+  }
+  model->expect_all_taken();
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // Copied to where a mapped file would be aligned, and where reads behind its end are seen.
-  auto bytes = std::make_shared<std::vector<std::byte>>(size);
-  for (size_t i = 0; i < size; ++i) (*bytes)[i] = static_cast<std::byte>(data[i]);
   try {
-    read_all({.path = "input.gguf", .bytes = *bytes, .owner = bytes});
-  } catch (const tandem::Error& error) {
-    const std::string_view message = error.what();
-    if (message.empty() || message.size() > kMessageBytesMax) std::abort();
-    for (char c : message) {
-      if (c >= 0 && c < 0x20) std::abort();
-    }
+    open_and_read(copy_of(data, size));
+  } catch (const Error&) {
   }
   return 0;
 }

@@ -10,11 +10,13 @@ namespace tandem {
 // An activation [rows, cols]: one row a token of the step. Valid until the
 // backend's next begin_step; copying a handle copies no data. What lies behind
 // `data` (floats, integer codes with scales, a lazy array) is the backend's own
-// business: Backend::read is the one way to see the numbers.
+// business: Backend::read is the one way to see the numbers. `owner` lets an
+// eager backend reuse the memory once the last handle is gone; it may be empty.
 struct Tensor {
   int64_t rows = 0;
   int64_t cols = 0;
   void* data = nullptr;
+  std::shared_ptr<void> owner;
 
   explicit operator bool() const { return data != nullptr; }
 };

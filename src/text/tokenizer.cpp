@@ -22,12 +22,12 @@ std::vector<tb_str> strs(const std::vector<std::string>& texts) {
 int8_t flag(std::optional<bool> value) { return value ? static_cast<int8_t>(*value) : -1; }
 
 // A token is named by its text, or by an object that holds it.
-std::string token_text(const Json& config, const char* name) {
-  const auto found = config.find(name);
-  if (found == config.end()) return {};
-  if (found->is_string()) return *found;
-  if (found->is_object()) return found->value("content", "");
-  return {};
+std::string token_text(const Json& token) {
+  if (token.is_string()) return token;
+  if (!token.is_object()) return {};
+  const auto content = token.find("content");
+  if (content == token.end() || !content->is_string()) return {};
+  return *content;
 }
 
 // One template, or a list of named ones of which "default" is taken.
@@ -37,8 +37,10 @@ std::string template_text(const Json& config) {
   if (found->is_string()) return *found;
   if (!found->is_array()) return {};
   for (const auto& entry : *found) {
-    if (entry.is_object() && entry.value("name", "") == "default") {
-      return entry.value("template", "");
+    if (!entry.is_object()) continue;
+    const auto name = entry.find("name"), text = entry.find("template");
+    if (name != entry.end() && *name == "default" && text != entry.end() && text->is_string()) {
+      return *text;
     }
   }
   return {};
@@ -78,11 +80,16 @@ void Tokenizer::read_config(std::string_view config_json) {
   if (!config.is_object()) {
     throw Error(ErrorCode::kLoad, "tokenizer_config.json is not a JSON object");
   }
-  bos_token_ = token_text(config, "bos_token");
-  eos_token_ = token_text(config, "eos_token");
   chat_template_ = template_text(config);
-  bos_id_ = token_to_id(bos_token_);
-  if (const auto id = token_to_id(eos_token_)) eos_ids_ = {*id};
+  for (const auto& [name, value] : config.items()) {
+    if (!name.ends_with("_token")) continue;
+    const std::string token = token_text(value);
+    if (token.empty()) continue;
+    named_tokens_.emplace_back(name, token);
+    const auto id = token_to_id(token);
+    if (name == "bos_token") bos_id_ = id;
+    if (name == "eos_token" && id) eos_ids_ = {*id};
+  }
 }
 
 Tokenizer Tokenizer::from_gguf(const GgufVocab& vocab) {
@@ -113,8 +120,17 @@ Tokenizer Tokenizer::from_gguf(const GgufVocab& vocab) {
   Tokenizer tokenizer(handle);
   tokenizer.chat_template_ = vocab.chat_template;
   tokenizer.bos_id_ = vocab.bos_id;
-  if (vocab.bos_id) tokenizer.bos_token_ = vocab.tokens[*vocab.bos_id];
-  if (vocab.eos_id) tokenizer.eos_token_ = vocab.tokens[*vocab.eos_id];
+  const std::pair<const char*, std::optional<int32_t>> named[] = {
+      {"bos_token", vocab.bos_id},
+      {"eos_token", vocab.eos_id},
+      {"unk_token", vocab.unknown_id},
+      {"pad_token", vocab.padding_id},
+  };
+  for (const auto& [name, id] : named) {
+    if (id && *id >= 0 && *id < tokenizer.vocab_size()) {
+      tokenizer.named_tokens_.emplace_back(name, vocab.tokens[*id]);
+    }
+  }
   auto& eos = tokenizer.eos_ids_;
   for (const auto id : {vocab.eos_id, vocab.eot_id, vocab.eom_id}) {
     if (id && *id >= 0 && *id < tokenizer.vocab_size()) eos.push_back(*id);

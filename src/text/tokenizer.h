@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 struct tb_tokenizer;
@@ -23,7 +24,7 @@ struct GgufVocab {
   std::vector<float> scores;
   std::vector<int32_t> token_types;
   std::vector<std::string> merges;
-  std::optional<int32_t> bos_id, eos_id, eot_id, eom_id, unknown_id;
+  std::optional<int32_t> bos_id, eos_id, eot_id, eom_id, unknown_id, padding_id;
   std::optional<bool> add_bos, add_eos, add_space_prefix;
   std::string chat_template;
 };
@@ -73,9 +74,10 @@ class Tokenizer {
   const std::vector<int32_t>& eos_ids() const { return eos_ids_; }
   std::vector<int32_t> special_ids() const;
 
-  // The texts that templates know as bos_token and eos_token; or empty.
-  const std::string& bos_token() const { return bos_token_; }
-  const std::string& eos_token() const { return eos_token_; }
+  // The tokens that templates know by a name: ("bos_token", "<s>"), ...
+  const std::vector<std::pair<std::string, std::string>>& named_tokens() const {
+    return named_tokens_;
+  }
   // Source of the chat template, or empty.
   const std::string& chat_template() const { return chat_template_; }
 
@@ -101,7 +103,8 @@ class Tokenizer {
   bool strips_leading_space_ = false;
   std::optional<int32_t> bos_id_;
   std::vector<int32_t> eos_ids_;
-  std::string bos_token_, eos_token_, chat_template_;
+  std::vector<std::pair<std::string, std::string>> named_tokens_;
+  std::string chat_template_;
 };
 
 }  // namespace tandem

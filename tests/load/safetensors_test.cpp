@@ -31,7 +31,8 @@ TEST_CASE("tensors of a safetensors file are found with type, shape and bytes") 
           "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
           "empty": {"dtype": "F32", "shape": [0, 4], "data_offsets": [12, 12]}})",
       "12345678abcd");
-  auto tensors = parse_safetensors(file_of(bytes));
+  FileBytes file = file_of(bytes);
+  auto tensors = parse_safetensors(file);
   REQUIRE(tensors.size() == 3);
   CHECK(tensors[0].name == "a");
   CHECK(tensors[0].data.size() == 8);

@@ -56,7 +56,9 @@ TEST_CASE("the pieces of any byte sequence join to the decoded whole") {
   constexpr size_t kCount = std::size(kBytes);
   for (size_t code = 0; code < kCount * kCount * kCount * kCount; ++code) {
     Ids ids;
-    for (size_t rest = code, i = 0; i < 4; ++i, rest /= kCount) ids.push_back(kBytes[rest % kCount]);
+    for (size_t rest = code, i = 0; i < 4; ++i, rest /= kCount) {
+      ids.push_back(kBytes[rest % kCount]);
+    }
     REQUIRE(joined(pieces(tokenizer, ids)) == tokenizer.decode(ids));
   }
 }

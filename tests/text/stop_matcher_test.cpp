@@ -79,7 +79,9 @@ TEST_CASE("random texts and stop strings match the definition at every cut") {
   };
   for (int round = 0; round < 400; ++round) {
     std::vector<std::string> stops;
-    for (size_t i = 0, n = 1 + random() % 3; i < n; ++i) stops.push_back(std::string("a").append(word(4)));
+    for (size_t i = 0, n = 1 + random() % 3; i < n; ++i) {
+      stops.push_back(std::string("a").append(word(4)));
+    }
     const std::string text = word(10);
     const Outcome expected = naive(stops, text);
     CAPTURE(text);

@@ -41,7 +41,8 @@ TEST_CASE("byte-level BPE merges and decodes back") {
 
 TEST_CASE("every byte of a text survives a round trip") {
   const auto tokenizer = Tokenizer::from_gguf(byte_level_vocab());
-  for (const std::string text : {"naïve — 東京 🙂👩‍👩‍👧", " \n\t  x", std::string("a\0b", 3).c_str(), "\xC2\xAD\x7F"}) {
+  for (const std::string& text : {std::string("naïve — 東京 🙂👩‍👩‍👧"), std::string(" \n\t  x"),
+                                  std::string("a\0b", 3), std::string("\xC2\xAD\x7F")}) {
     CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
   }
 }
@@ -115,7 +116,8 @@ TEST_CASE("SentencePiece vocabularies merge by score and fall back to bytes") {
 
 TEST_CASE("a vocabulary without a prefix space keeps texts as they are") {
   auto vocab = sentencepiece_vocab();
-  vocab.add_space_prefix = false;
+  SUBCASE("by its flag") { vocab.add_space_prefix = false; }
+  SUBCASE("as Gemma without a flag") { vocab.architecture = "gemma3"; }
   const auto tokenizer = Tokenizer::from_gguf(vocab);
   CHECK(tokenizer.encode("the") == Ids{260});
   CHECK(tokenizer.encode(" the") == Ids{259});

@@ -9,8 +9,6 @@
 namespace tandem::cpu {
 namespace {
 
-Activations& data(const Tensor& x) { return *static_cast<Activations*>(x.data); }
-
 const float* vector_or_null(const Weight& w) {
   return w ? static_cast<const CpuWeight&>(*w.storage).vector.data() : nullptr;
 }
@@ -37,8 +35,8 @@ const CpuBackend::Angles& CpuBackend::angles(const Rope& rope, const Step& step)
   const int64_t n = step.n_tokens();
   Angles& angles = angles_.emplace_back();
   angles.rope = &rope;
-  angles.cos = arena_.take<float>(n * half);
-  angles.sin = arena_.take<float>(n * half);
+  angles.cos = arena_->take<float>(n * half);
+  angles.sin = arena_->take<float>(n * half);
   for_rows(n, n * half * 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin * half; i < end * half; i++) {
       const float angle = static_cast<float>(step.positions[i / half]) * rope.inv_freq[i % half];
@@ -56,8 +54,8 @@ const CpuBackend::Visible& CpuBackend::visible(int window, const Step& step) {
   const int64_t n = step.n_tokens();
   Visible& visible = visible_.emplace_back();
   visible.window = window;
-  visible.begin = arena_.take<int32_t>(n);
-  visible.end = arena_.take<int32_t>(n);
+  visible.begin = arena_->take<int32_t>(n);
+  visible.end = arena_->take<int32_t>(n);
   for (int64_t t = 0; t < n; t++) {
     const int32_t position = step.positions[t];
     visible.end[t] = position + 1;
@@ -70,6 +68,26 @@ const CpuBackend::Visible& CpuBackend::visible(int window, const Step& step) {
     }
   }
   return visible;
+}
+
+const CpuBackend::Places& CpuBackend::places(int group, const Step& step) {
+  for (const Places& places : places_) {
+    if (places.group == group) return places;
+  }
+  const int64_t n = step.n_tokens();
+  const BlockTable& table = step.tables[group];
+  Places& places = places_.emplace_back();
+  places.group = group;
+  places.page = arena_->take<int32_t>(n);
+  places.slot = arena_->take<int32_t>(n);
+  for (int64_t t = 0; t < n; t++) {
+    const int32_t position = step.positions[t];
+    const int32_t page = table.pages[table.row_start[step.token_row[t]] + position / kPageTokens];
+    INVARIANT(page >= 0 && page < step.kv[group]->pages());
+    places.page[t] = page;
+    places.slot[t] = position % kPageTokens;
+  }
+  return places;
 }
 
 Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOptions& o, KvRef ref,
@@ -86,7 +104,7 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
 
   QkvArgs args;
   args.options = &o;
-  args.qkv = data(qkv).floats;
+  args.qkv = activations(qkv).floats;
   args.stride = qkv.cols;
   args.q_norm = vector_or_null(o.q_norm);
   args.k_norm = vector_or_null(o.k_norm);
@@ -100,18 +118,10 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
     INVARIANT(2 * args.rope_half <= o.head_dim);
   }
   args.kv = planes_of(ref, step);
-  const BlockTable& table = step.tables[ref.group];
-  int32_t* page = arena_.take<int32_t>(n);
-  int32_t* slot = arena_.take<int32_t>(n);
-  for (int64_t t = 0; t < n; t++) {
-    const int32_t position = step.positions[t];
-    page[t] = table.pages[table.row_start[step.token_row[t]] + position / kPageTokens];
-    slot[t] = position % kPageTokens;
-    INVARIANT(page[t] >= 0 && page[t] < step.kv[ref.group]->pages());
-  }
-  args.page = page;
-  args.slot = slot;
-  args.q = data(q).floats;
+  const Places& place = places(ref.group, step);
+  args.page = place.page;
+  args.slot = place.slot;
+  args.q = activations(q).floats;
   const int64_t floats = q_size + k_size + v_size;
   reserve_worker_floats(floats);
   for_rows(n, n * floats, [&](int64_t begin, int64_t end, int worker) {
@@ -150,8 +160,8 @@ Tensor CpuBackend::attention(const Tensor& q, KvRef ref, const AttentionOptions&
   INVARIANT(q.cols == int64_t{o.heads} * o.head_dim && o.heads % o.kv_heads == 0);
   const Tensor out = make_tensor(q.rows, int64_t{o.heads} * o.v_dim);
   AttentionArgs args;
-  args.q = data(q).floats;
-  args.out = data(out).floats;
+  args.q = activations(q).floats;
+  args.out = activations(out).floats;
   args.heads = o.heads;
   args.kv_heads = o.kv_heads;
   args.head_dim = o.head_dim;
@@ -181,14 +191,18 @@ void CpuBackend::attend_in_blocks(const AttentionArgs& args,
 void CpuBackend::attend_in_partitions(const AttentionArgs& args,
                                       const std::vector<AttentionBlock>& blocks) {
   struct Part {
-    int64_t block;
+    size_t block;
     int64_t partition;
     float* states;
   };
+  struct Span {
+    float* states;
+    int64_t count;   // partitions
+    int64_t floats;  // of one
+  };
   const int64_t stride = state_floats(args.v_dim);
   std::vector<Part> parts;
-  std::vector<float*> states;
-  std::vector<int64_t> counts;
+  std::vector<Span> spans;
   for (size_t i = 0; i < blocks.size(); i++) {
     const AttentionBlock& block = blocks[i];
     int64_t begin = args.key_begin[block.token];
@@ -200,19 +214,17 @@ void CpuBackend::attend_in_partitions(const AttentionArgs& args,
     const int64_t first = begin / kPartitionKeys;
     const int64_t count = (end + kPartitionKeys - 1) / kPartitionKeys - first;
     const int64_t floats = block.tokens * block.heads * stride;
-    float* base = arena_.take<float>(count * floats);
-    for (int64_t p = 0; p < count; p++) {
-      parts.push_back({static_cast<int64_t>(i), first + p, base + p * floats});
-    }
-    states.push_back(base);
-    counts.push_back(count);
+    float* states = arena_->take<float>(count * floats);
+    for (int64_t p = 0; p < count; p++) parts.push_back({i, first + p, states + p * floats});
+    spans.push_back({states, count, floats});
   }
   pool_.parallel_for(static_cast<int64_t>(parts.size()), [&](int64_t i, int worker) {
     attention_.partition(args, blocks[parts[i].block], parts[i].partition, worker_floats(worker),
                          parts[i].states);
   });
   for (size_t i = 0; i < blocks.size(); i++) {
-    attention_.merge(args, blocks[i], counts[i], states[i]);
+    attention_.merge(args, blocks[i], spans[i].count, spans[i].states);
+    arena_->give_back(spans[i].states, spans[i].count * spans[i].floats);
   }
 }
 

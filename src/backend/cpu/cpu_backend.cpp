@@ -25,12 +25,39 @@ constexpr int kHighLimit = 16256;  // 127 * 128: two int8 terms
 constexpr int kFastLimit = 127;
 
 const CpuWeight& storage(const Weight& w) { return static_cast<const CpuWeight&>(*w.storage); }
-Activations& data(const Tensor& x) { return *static_cast<Activations*>(x.data); }
 const float* vector_or_null(const Weight& w) { return w ? storage(w).vector.data() : nullptr; }
 
 int64_t blocks_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 }  // namespace
+
+Activations::Activations(std::shared_ptr<Arena> arena, int64_t rows, int64_t cols)
+    : rows(rows), cols(cols), arena_(std::move(arena)), round_(arena_->round()) {
+  floats = arena_->take<float>(rows * cols);
+}
+
+Activations::~Activations() {
+  if (round_ != arena_->round()) return;
+  const int64_t groups = cols / kGroupColumns;
+  arena_->give_back(floats, rows * cols);
+  arena_->give_back(quant.codes, rows * cols);
+  arena_->give_back(quant.scale, rows * groups);
+  arena_->give_back(quant.scaled_sum, rows * groups);
+  arena_->give_back(quant.sum, rows * groups * 2);
+}
+
+QuantizeArgs Activations::make_codes() {
+  const int64_t groups = cols / kGroupColumns;
+  QuantizeArgs args;
+  args.x = floats;
+  args.columns = cols;
+  args.codes = arena_->take<int16_t>(rows * cols);
+  args.scale = arena_->take<float>(rows * groups);
+  args.scaled_sum = arena_->take<float>(rows * groups);
+  args.sum = arena_->take<int32_t>(rows * groups * 2);
+  quant = {args.codes, args.scale, args.scaled_sum, args.sum};
+  return args;
+}
 
 CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
     : precision_(options.precision),
@@ -83,15 +110,17 @@ std::unique_ptr<KvStore> CpuBackend::make_kv_store(const KvSpec& spec) {
 // --- Helpers ---------------------------------------------------------------------
 
 void CpuBackend::begin_step(const Step&) {
-  arena_.reset();
+  arena_->reset();
   angles_.clear();
   visible_.clear();
+  places_.clear();
 }
 
 Tensor CpuBackend::make_tensor(int64_t rows, int64_t cols) {
-  auto* activations = new (arena_.take<Activations>(1)) Activations;
-  activations->floats = arena_.take<float>(rows * cols);
-  return {rows, cols, activations};
+  auto owner = std::make_shared<Activations>(arena_, rows, cols);
+  Tensor x{rows, cols, owner.get()};
+  x.owner = std::move(owner);
+  return x;
 }
 
 void CpuBackend::reserve_worker_floats(int64_t floats) {
@@ -106,20 +135,11 @@ float* CpuBackend::worker_floats(int worker) const {
 }
 
 void CpuBackend::quantize(const Tensor& x) {
-  Activations& a = data(x);
-  if (a.quant.codes) return;
-  const int64_t groups = x.cols / kGroupColumns;
-  QuantizeArgs args;
-  args.x = a.floats;
-  args.columns = x.cols;
+  if (activations(x).quant.codes) return;
+  QuantizeArgs args = activations(x).make_codes();
   args.limit = precision_ == Precision::kFast ? kFastLimit : kHighLimit;
-  args.codes = arena_.take<int16_t>(x.rows * x.cols);
-  args.scale = arena_.take<float>(x.rows * groups);
-  args.scaled_sum = arena_.take<float>(x.rows * groups);
-  args.sum = arena_.take<int32_t>(x.rows * groups * 2);
   for_rows(x.rows, x.rows * x.cols,
            [&](int64_t begin, int64_t end, int) { rows_.quantize(args, begin, end); });
-  a.quant = {args.codes, args.scale, args.scaled_sum, args.sum};
 }
 
 // --- Projections -------------------------------------------------------------------
@@ -132,12 +152,12 @@ Tensor CpuBackend::matmul(const Tensor& x, const Weight& w, Epilogue epilogue, i
   args.units = weight.units.data();
   args.columns = w.cols;
   args.exact = precision_ == Precision::kExact;
-  args.floats = data(x).floats;
+  args.floats = activations(x).floats;
   if (weight.has_quantised && !args.exact) {
     quantize(x);
-    args.quant = data(x).quant;
+    args.quant = activations(x).quant;
   }
-  epilogue.out = data(y).floats;
+  epilogue.out = activations(y).floats;
   epilogue.stride = out_cols;
   epilogue.bias = weight.bias.empty() ? nullptr : weight.bias.data();
   args.epilogue = epilogue;
@@ -165,7 +185,7 @@ Tensor CpuBackend::linear(const Tensor& x, const Weight& w, const Tensor& residu
   epilogue.scale = scale;
   if (residual) {
     INVARIANT(residual.rows == x.rows && residual.cols == w.rows);
-    epilogue.residual = data(residual).floats;
+    epilogue.residual = activations(residual).floats;
   }
   return matmul(x, w, epilogue, w.rows);
 }
@@ -198,7 +218,7 @@ Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
   const CpuWeight& weight = storage(table);
   const int64_t n = step.n_tokens();
   Tensor x = make_tensor(n, table.cols);
-  float* out = data(x).floats;
+  float* out = activations(x).floats;
   for (const int32_t token : step.tokens) {
     if (token >= 0 && token < table.rows) continue;
     throw Error(ErrorCode::kInvalid, "[embed] token id " + std::to_string(token) +
@@ -231,8 +251,8 @@ Tensor CpuBackend::norm(const Tensor& x, const Weight& w, const NormOptions& opt
   INVARIANT(w.cols == x.cols && (!bias || bias.cols == x.cols));
   Tensor y = make_tensor(x.rows, x.cols);
   NormArgs args;
-  args.x = data(x).floats;
-  args.out = data(y).floats;
+  args.x = activations(x).floats;
+  args.out = activations(y).floats;
   args.columns = x.cols;
   args.weight = vector_or_null(w);
   args.bias = vector_or_null(bias);
@@ -245,8 +265,8 @@ Tensor CpuBackend::norm(const Tensor& x, const Weight& w, const NormOptions& opt
 
 Tensor CpuBackend::elementwise(ElementwiseArgs args, const Tensor& x) {
   Tensor y = make_tensor(x.rows, x.cols);
-  args.a = data(x).floats;
-  args.out = data(y).floats;
+  args.a = activations(x).floats;
+  args.out = activations(y).floats;
   for_rows(x.rows, x.rows * x.cols, [&](int64_t begin, int64_t end, int) {
     rows_.elementwise(args, begin * x.cols, end * x.cols);
   });
@@ -257,7 +277,7 @@ Tensor CpuBackend::add(const Tensor& a, const Tensor& b) {
   INVARIANT(a.rows == b.rows && a.cols == b.cols);
   ElementwiseArgs args;
   args.op = Elementwise::kAdd;
-  args.b = data(b).floats;
+  args.b = activations(b).floats;
   return elementwise(args, a);
 }
 
@@ -265,7 +285,7 @@ Tensor CpuBackend::multiply(const Tensor& a, const Tensor& b) {
   INVARIANT(a.rows == b.rows && a.cols == b.cols);
   ElementwiseArgs args;
   args.op = Elementwise::kMultiply;
-  args.b = data(b).floats;
+  args.b = activations(b).floats;
   return elementwise(args, a);
 }
 
@@ -287,7 +307,7 @@ Tensor CpuBackend::columns(const Tensor& x, int64_t begin, int64_t end) {
   INVARIANT(begin >= 0 && begin <= end && end <= x.cols);
   Tensor y = make_tensor(x.rows, end - begin);
   for (int64_t t = 0; t < x.rows; t++) {
-    std::memcpy(data(y).floats + t * y.cols, data(x).floats + t * x.cols + begin,
+    std::memcpy(activations(y).floats + t * y.cols, activations(x).floats + t * x.cols + begin,
                 y.cols * sizeof(float));
   }
   return y;
@@ -296,14 +316,14 @@ Tensor CpuBackend::columns(const Tensor& x, int64_t begin, int64_t end) {
 Tensor CpuBackend::select_outputs(const Tensor& x, const Step& step) {
   Tensor y = make_tensor(static_cast<int64_t>(step.outputs.size()), x.cols);
   for (int64_t i = 0; i < y.rows; i++) {
-    std::memcpy(data(y).floats + i * y.cols, data(x).floats + step.outputs[i] * x.cols,
+    std::memcpy(activations(y).floats + i * y.cols, activations(x).floats + step.outputs[i] * x.cols,
                 y.cols * sizeof(float));
   }
   return y;
 }
 
 std::span<const float> CpuBackend::read(const Tensor& x) {
-  return {data(x).floats, static_cast<size_t>(x.rows * x.cols)};
+  return {activations(x).floats, static_cast<size_t>(x.rows * x.cols)};
 }
 
 }  // namespace cpu

@@ -22,11 +22,28 @@
 
 namespace tandem::cpu {
 
-// What Tensor::data points to, in the arena.
+// What Tensor::data points to. Its memory goes back to the arena with the last
+// handle, if the step it belongs to is still running.
 struct Activations {
+  Activations(std::shared_ptr<Arena> arena, int64_t rows, int64_t cols);
+  ~Activations();
+  Activations(const Activations&) = delete;
+  Activations& operator=(const Activations&) = delete;
+
+  // Gives the memory for codes; the floats are quantised into it by the caller.
+  QuantizeArgs make_codes();
+
+  int64_t rows = 0;
+  int64_t cols = 0;
   float* floats = nullptr;  // [rows, cols]
   QuantView quant;          // codes null until a quantised layer asks
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  uint64_t round_ = 0;
 };
+
+inline Activations& activations(const Tensor& x) { return *static_cast<Activations*>(x.data); }
 
 class CpuBackend final : public Backend {
  public:
@@ -79,6 +96,12 @@ class CpuBackend final : public Backend {
     int32_t* begin = nullptr;
     int32_t* end = nullptr;
   };
+  // Page and place in it of each token, made once a step and cache group.
+  struct Places {
+    int group = 0;
+    int32_t* page = nullptr;
+    int32_t* slot = nullptr;
+  };
 
   Weight wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t cols);
   Tensor make_tensor(int64_t rows, int64_t cols);
@@ -98,6 +121,7 @@ class CpuBackend final : public Backend {
   Tensor elementwise(ElementwiseArgs args, const Tensor& x);
   const Angles& angles(const Rope& rope, const Step& step);
   const Visible& visible(int window, const Step& step);
+  const Places& places(int group, const Step& step);
   std::vector<AttentionBlock> attention_blocks(const AttentionOptions& options,
                                                const BlockTable& table, const Step& step) const;
   void attend_in_blocks(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
@@ -112,7 +136,7 @@ class CpuBackend final : public Backend {
   MatmulKernel matmul_;
   RowKernels rows_;
   AttentionKernels attention_;
-  Arena arena_;
+  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
   bool any_quantised_ = false;
   Block matmul_scratch_;             // one MatmulScratch a worker
@@ -120,6 +144,7 @@ class CpuBackend final : public Backend {
   int64_t float_scratch_floats_ = 0;  // of one worker
   std::vector<Angles> angles_;
   std::vector<Visible> visible_;
+  std::vector<Places> places_;
 };
 
 }  // namespace tandem::cpu

@@ -34,19 +34,29 @@ Block::~Block() {
   if (data_) munmap(data_, bytes_);
 }
 
-uint8_t* Arena::take_bytes(size_t bytes) {
-  bytes = round_up(std::max<size_t>(bytes, 1), kLineBytes);
-  if (blocks_.empty() || used_ + bytes > blocks_.back().bytes()) {
-    blocks_.emplace_back(std::max({bytes, capacity_bytes(), kArenaBytesMin}));
+void* Arena::take_bytes(size_t bytes) {
+  // The newest first: it is the warmest in the caches.
+  for (size_t i = free_.size(); i-- > 0;) {
+    if (free_[i].bytes != bytes) continue;
+    void* memory = free_[i].memory;
+    free_[i] = free_.back();
+    free_.pop_back();
+    return memory;
+  }
+  const size_t rounded = round_up(std::max<size_t>(bytes, 1), kLineBytes);
+  if (blocks_.empty() || used_ + rounded > blocks_.back().bytes()) {
+    blocks_.emplace_back(std::max({rounded, capacity_bytes(), kArenaBytesMin}));
     used_ = 0;
   }
   uint8_t* memory = blocks_.back().data() + used_;
-  used_ += bytes;
+  used_ += rounded;
   return memory;
 }
 
 void Arena::reset() {
   used_ = 0;
+  round_++;
+  free_.clear();
   if (blocks_.size() <= 1) return;
   const size_t total = capacity_bytes();
   blocks_.clear();

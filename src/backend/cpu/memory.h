@@ -36,7 +36,9 @@ class Block {
   size_t bytes_ = 0;
 };
 
-// Bump allocator for what one step makes. Addresses stay valid until reset().
+// Memory for what one step makes. Bump allocation; what is given back within the
+// step is used again for requests of the same size, so that a model's layers
+// share the memory of one. Addresses stay valid until reset().
 class Arena {
  public:
   // Uninitialised, aligned to a cache line.
@@ -45,17 +47,33 @@ class Arena {
     return reinterpret_cast<T*>(take_bytes(static_cast<size_t>(count) * sizeof(T)));
   }
 
+  // Returns memory of take<T>(count), taken since the last reset.
+  template <class T>
+  void give_back(const T* memory, int64_t count) {
+    if (!memory) return;
+    free_.push_back({static_cast<size_t>(count) * sizeof(T), const_cast<T*>(memory)});
+  }
+
   // Forgets everything. Several blocks become one of their joint size, so that
   // a steady load soon takes no memory from the system.
   void reset();
 
+  // Grows by one with each reset.
+  uint64_t round() const { return round_; }
   size_t capacity_bytes() const;
 
  private:
-  uint8_t* take_bytes(size_t bytes);
+  struct Piece {
+    size_t bytes;
+    void* memory;
+  };
+
+  void* take_bytes(size_t bytes);
 
   std::vector<Block> blocks_;
+  std::vector<Piece> free_;
   size_t used_ = 0;  // of the last block
+  uint64_t round_ = 0;
 };
 
 }  // namespace tandem::cpu

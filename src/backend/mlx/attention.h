@@ -25,7 +25,7 @@ struct WritePlan {
 struct AttentionBatch {
   int rows = 0;
   int tokens = 0;                    // of each row
-  std::vector<int32_t> tokens_of;    // index in the step of each, [rows * tokens]
+  std::vector<int32_t> tokens_of{};  // index in the step of each, [rows * tokens]
   mx::array token_index;             // the same, int32
   mx::array pages;                   // int32 [rows * pages of each]
   int key_begin = 0, key_end = 0;    // of the gathered keys, those that are read

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "backend/mlx/attention.h"
 
@@ -137,8 +138,9 @@ AttentionBatch decode_rows(const BlockTable& table, std::span<const RowSpan> row
 // Neighbours in length share a batch while padding costs less than a third.
 void plan_decode_rows(const Step& step, const BlockTable& table, std::vector<RowSpan>& rows,
                       int window, std::vector<AttentionBatch>& batches) {
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const RowSpan& a, const RowSpan& b) { return a.pages() < b.pages(); });
+  std::sort(rows.begin(), rows.end(), [](const RowSpan& a, const RowSpan& b) {
+    return std::pair(a.pages(), a.row) < std::pair(b.pages(), b.row);
+  });
   for (size_t begin = 0, end; begin < rows.size(); begin = end) {
     const int32_t limit = rows[begin].pages() + std::max(1, rows[begin].pages() / 3);
     for (end = begin + 1; end < rows.size() && rows[end].pages() <= limit;) ++end;

@@ -62,9 +62,9 @@ mx::array head_norm(const mx::array& x, const Weight& w, float eps) {
                      x.shape());
 }
 
-const MlxKvStore& store_of(const Step& step, int group) {
+MlxKvStore& store_of(const Step& step, int group) {
   INVARIANT(group >= 0 && group < static_cast<int>(step.kv.size()));
-  const auto* store = dynamic_cast<const MlxKvStore*>(step.kv[group]);
+  auto* store = dynamic_cast<MlxKvStore*>(step.kv[group]);
   INVARIANT(store != nullptr);
   return *store;
 }
@@ -221,7 +221,7 @@ Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
       k = rotate(k, table, o.rope->interleaved);
     }
     const WritePlan& plan = writes(kv.group, step);
-    const_cast<MlxKvStore&>(store_of(step, kv.group)).write(kv.layer, plan.page, plan.slot, k, v);
+    store_of(step, kv.group).write(kv.layer, plan.page, plan.slot, k, v);
     return keep(mx::reshape(q, {q.shape(0), dim(q_end)}));
   });
 }

@@ -177,7 +177,7 @@ GgufFile parse_gguf(const FileBytes& file) {
   std::vector<Description> items;
   for (uint64_t i = 0; i < tensor_count; i++) items.push_back(read_description(in, i));
   auto tensors = place_all(std::move(items), file, in.position(), alignment);
-  return {version, std::move(metadata), std::move(tensors)};
+  return {file, version, std::move(metadata), std::move(tensors)};
 }
 
 }  // namespace tandem

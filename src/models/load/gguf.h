@@ -74,6 +74,7 @@ class GgufMetadata {
 };
 
 struct GgufFile {
+  FileBytes file;  // what the rest points into
   uint32_t version = 0;
   GgufMetadata metadata;
   std::vector<FileTensor> tensors;  // shapes outermost first

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "api/openai/completion_reply.h"
 #include "server/generation.h"
 #include "server/handlers/call.h"
@@ -37,7 +39,10 @@ HttpReply completions(const CompletionRequest& in, App& app) {
                     " choices, at most " + std::to_string(kMaxRows) + " are allowed",
                 "prompt");
   const uint64_t seed = in.options.seed.value_or(random_u64());
-  const LogprobsWanted logprobs{.generated = in.logprobs, .prompt = in.echo ? in.logprobs : -1};
+  // A row that generates nothing is one that scores its prompt.
+  const int least = in.options.sampling.max_tokens == 0 ? 0 : -1;
+  const LogprobsWanted logprobs{.generated = in.logprobs,
+                                .prompt = in.echo ? std::max(in.logprobs, least) : -1};
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<EchoedPrompt> echoed;
   for (const auto& prompt : in.prompts) {

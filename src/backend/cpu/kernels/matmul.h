@@ -57,11 +57,12 @@ struct MatmulArgs {
 
 // Tokens that one call may be given, and what a worker needs beside its stack.
 inline constexpr int kMatmulTokens = 192;
-inline constexpr int kBlockColumns = 256;
+inline constexpr int kBlockColumns = 256;   // expanded at once
+inline constexpr int kStreamColumns = 1024;  // whose scales are expanded at once
 struct alignas(64) MatmulScratch {
   float weights[2][kBlockColumns * kTileRows];  // floats, or int16 pairs
-  float scales[2][kBlockColumns / 16 * kTileRows];
-  float mins[2][kBlockColumns / 32 * kTileRows];
+  float scales[2][kStreamColumns / 16 * kTileRows];
+  float mins[2][kStreamColumns / 32 * kTileRows];
   float sums[kMatmulTokens * 2 * kTileRows];
 };
 

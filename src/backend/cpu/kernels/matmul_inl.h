@@ -108,20 +108,37 @@ TANDEM_INLINE QuantBlock quant_block(const MatmulArgs& args, int64_t token, int6
           args.quant.sum + token * groups * 2 + group * 2, args.columns};
 }
 
+// Integer sums of each token, in several chains where few tokens would leave the
+// multipliers waiting for each other.
 template <int kTokens>
 struct Sums {
-  I v[kTokens];
+  static constexpr int kChains = kTokens == 1 ? 4 : kTokens == 2 ? 2 : 1;
+  I v[kTokens][kChains];
 };
 
 template <CodePlane kCodes, int kTokens, int kQuad>
 TANDEM_INLINE void add_quad(GroupCodes g, const int16_t* x, int64_t stride, Sums<kTokens>& sums) {
+  constexpr int kChains = Sums<kTokens>::kChains;
   const U quad = load_quad<kCodes, kQuad>(g);
   const W even = u_even(quad);
   const W odd = u_odd(quad);
   for (int t = 0; t < kTokens; t++) {
     const int16_t* p = x + t * stride + kQuad * 4;
-    sums.v[t] = i_dot_pairs(sums.v[t], even, w_set_pair(p));
-    sums.v[t] = i_dot_pairs(sums.v[t], odd, w_set_pair(p + 2));
+    I& first = sums.v[t][2 * kQuad % kChains];
+    first = i_dot_pairs(first, even, w_set_pair(p));
+    I& second = sums.v[t][(2 * kQuad + 1) % kChains];
+    second = i_dot_pairs(second, odd, w_set_pair(p + 2));
+  }
+}
+
+template <int kTokens>
+TANDEM_INLINE I join_chains(const Sums<kTokens>& sums, int t) {
+  if constexpr (Sums<kTokens>::kChains == 4) {
+    return i_add(i_add(sums.v[t][0], sums.v[t][1]), i_add(sums.v[t][2], sums.v[t][3]));
+  } else if constexpr (Sums<kTokens>::kChains == 2) {
+    return i_add(sums.v[t][0], sums.v[t][1]);
+  } else {
+    return sums.v[t][0];
   }
 }
 
@@ -149,14 +166,15 @@ static void few_block(const TileFormat& f, const uint8_t* tile, int64_t begin, i
       for (int t = 0; t < kTokens; t++) {
         const int32_t* sum = x.sum + t * groups * 2 + i * 2;
         const int32_t total = kHalves ? sum[half] : sum[0] + sum[1];
-        sums.v[t] = kMin ? i_zero() : i_set(-f.zero * total);
+        sums.v[t][0] = kMin ? i_zero() : i_set(-f.zero * total);
+        for (int c = 1; c < Sums<kTokens>::kChains; c++) sums.v[t][c] = i_zero();
       }
       if (!kHalves || half == 0) add_half<kCodes, kTokens, 0>(codes, xc, x.columns, sums);
       if (!kHalves || half == 1) add_half<kCodes, kTokens, 4>(codes, xc, x.columns, sums);
       const F d = f_load(scales + (kHalves ? 2 * i + half : i) * kTileRows);
       for (int t = 0; t < kTokens; t++) {
         const F factor = f_mul(d, f_set(x.scale[t * groups + i]));
-        acc[t] = f_fma(f_from_i(sums.v[t]), factor, acc[t]);
+        acc[t] = f_fma(f_from_i(join_chains(sums, t)), factor, acc[t]);
       }
     }
     if constexpr (kMin) {
@@ -197,8 +215,8 @@ static void few_tile(const TileFormat& f, const uint8_t* tile, const MatmulArgs&
   const int64_t groups = args.columns / kGroupColumns;
   float* scales = scratch.scales[0];
   float* mins = scratch.mins[0];
-  for (int64_t begin = 0; begin < groups; begin += kBlockColumns / kGroupColumns) {
-    int64_t end = begin + kBlockColumns / kGroupColumns;
+  for (int64_t begin = 0; begin < groups; begin += kStreamColumns / kGroupColumns) {
+    int64_t end = begin + kStreamColumns / kGroupColumns;
     if (end > groups) end = groups;
     expand_scales(f, tile, begin, end, scales, mins);
 #define TANDEM_FEW(codes, min, halves)                                                    \

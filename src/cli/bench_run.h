@@ -1,0 +1,17 @@
+// Drives an engine to measure its speed.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/engine.h"
+
+namespace tandem::cli {
+
+// Tokens a second while one prompt of `prompt_tokens` is computed.
+double measure_prefill(Engine& engine, int prompt_tokens, uint64_t seed);
+
+// Tokens a second of `rows` rows together, from when each has `depth` tokens
+// (at least one) behind it and its first token out, over `tokens` more each.
+double measure_decode(Engine& engine, int rows, int depth, int tokens, uint64_t seed);
+
+}  // namespace tandem::cli

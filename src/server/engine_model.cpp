@@ -1,0 +1,87 @@
+#include "server/engine_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace tandem::server {
+namespace {
+
+class StreamRow : public Row {
+ public:
+  explicit StreamRow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  bool try_next(Event& event) override { return stream_->try_next(event); }
+  void set_listener(std::function<void()> listener) override {
+    stream_->set_listener(std::move(listener));
+  }
+  void cancel() override { stream_->cancel(); }
+
+ private:
+  std::shared_ptr<Stream> stream_;
+};
+
+api::SamplingChoice of_model_files(const GenerationDefaults& defaults) {
+  return {.temperature = defaults.temperature,
+          .top_p = defaults.top_p,
+          .top_k = defaults.top_k,
+          .min_p = defaults.min_p,
+          .repetition_penalty = defaults.repetition_penalty};
+}
+
+}  // namespace
+
+EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line)
+    : engine_(engine),
+      card_(engine.card()),
+      facts_{.id = card_.id,
+             .context_length = card_.context_length,
+             .vocab_size = static_cast<int>(card_.vocab_size),
+             .defaults = command_line.over(of_model_files(card_.defaults))} {}
+
+std::vector<int32_t> EngineModel::encode(std::string_view text) const {
+  return card_.tokenizer->encode(text, {.parse_special = true, .add_special = true});
+}
+
+std::vector<int32_t> EngineModel::encode_chat(const std::string& messages,
+                                              const std::string& variables) const {
+  return card_.chat_template->encode({.messages = messages, .variables = variables});
+}
+
+std::string EngineModel::token_bytes(int32_t id) const {
+  return card_.tokenizer ? std::string(card_.tokenizer->token_bytes(id)) : std::string();
+}
+
+std::unique_ptr<Row> EngineModel::submit(Request request) {
+  return std::make_unique<StreamRow>(engine_.submit(std::move(request)));
+}
+
+api::OrderedJson EngineModel::stats() const {
+  const auto now = engine_.stats();
+  return {{"ready", now.ready},
+          {"draining", now.draining},
+          {"active_rows", now.active_rows},
+          {"waiting_rows", now.waiting_rows},
+          {"paused_rows", now.paused_rows},
+          {"max_rows", now.max_rows},
+          {"submitted", now.submitted},
+          {"refused", now.refused},
+          {"finished",
+           {{"stop", now.finished_stop},
+            {"length", now.finished_length},
+            {"cancelled", now.finished_cancelled},
+            {"error", now.finished_error}}},
+          {"prompt_tokens", now.prompt_tokens},
+          {"generated_tokens", now.generated_tokens},
+          {"steps", now.steps},
+          {"last_step_ms", now.last_step_ms},
+          {"kv",
+           {{"pages_used", now.kv_pages_used},
+            {"pages_reserved", now.kv_pages_reserved},
+            {"pages_total", now.kv_pages_total},
+            {"bytes_used", now.kv_bytes_used},
+            {"bytes_total", now.kv_bytes_total}}},
+          {"weight_bytes", now.weight_bytes}};
+}
+
+}  // namespace tandem::server
