@@ -150,6 +150,45 @@ typedef struct {
 tb_status tb_template_render(const tb_template* chat_template, const tb_template_input* input,
                              tb_buffer* out, uint32_t* mark, tb_buffer* error);
 
+/* --- Grammars ------------------------------------------------------------ */
+
+/* Compiles grammars for one vocabulary. */
+typedef struct tb_grammars tb_grammars;
+
+/* One generation under a grammar. */
+typedef struct tb_matcher tb_matcher;
+
+enum { TB_JSON_SCHEMA = 0, TB_REGEX = 1, TB_LARK = 2 };
+
+/* Takes its share of the tokenizer, which may be freed at once. Any of the
+ * `eos_count` (1 or more) ids ends a text. Takes tenths of a second. */
+tb_status tb_grammars_new(const tb_tokenizer* tokenizer, const int32_t* eos_ids, size_t eos_count,
+                          tb_grammars** out, tb_buffer* error);
+
+void tb_grammars_free(tb_grammars* grammars);
+
+/* TB_INVALID with what is wrong with the text. */
+tb_status tb_grammars_compile(const tb_grammars* grammars, int32_t kind, tb_str text,
+                              tb_matcher** out, tb_buffer* error);
+
+void tb_matcher_free(tb_matcher* matcher);
+
+/* Independent of the original. */
+tb_status tb_matcher_clone(const tb_matcher* matcher, tb_matcher** out, tb_buffer* error);
+
+/* Sets bit i % 32 of bits[i / 32] if token i may come next and clears all
+ * others. Where nothing may follow, the EOS ids may. */
+tb_status tb_matcher_mask(tb_matcher* matcher, uint32_t* bits, size_t words, tb_buffer* error);
+
+/* TB_INVALID if the token is not allowed here. */
+tb_status tb_matcher_accept(tb_matcher* matcher, int32_t id, tb_buffer* error);
+
+/* Takes the last `count` tokens back. */
+tb_status tb_matcher_rollback(tb_matcher* matcher, size_t count, tb_buffer* error);
+
+/* Nothing but EOS may come any more. */
+bool tb_matcher_is_stopped(const tb_matcher* matcher);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,7 @@
 //! The C functions on tokenizers. Safety: as the header says.
 #![allow(clippy::missing_safety_doc)]
+use std::sync::Arc;
+
 use crate::added::Matching;
 use crate::ffi::{border, invalid, slice, Buffer, Ids, Outcome, Str};
 use crate::tokenizer::{EncodeOptions, Tokenizer};
@@ -42,11 +44,11 @@ pub struct Table {
 pub unsafe extern "C" fn tb_tokenizer_from_json(
     json: Str,
     config: Str,
-    out: *mut *mut Tokenizer,
+    out: *mut *const Tokenizer,
     error: *mut Buffer,
 ) -> i32 {
     border(error, || {
-        out.write(Box::into_raw(Box::new(from_json::build(json.bytes(), config.bytes())?)));
+        out.write(Arc::into_raw(Arc::new(from_json::build(json.bytes(), config.bytes())?)));
         Ok(())
     })
 }
@@ -54,11 +56,11 @@ pub unsafe extern "C" fn tb_tokenizer_from_json(
 #[no_mangle]
 pub unsafe extern "C" fn tb_tokenizer_from_gguf(
     vocab: *const GgufVocab,
-    out: *mut *mut Tokenizer,
+    out: *mut *const Tokenizer,
     error: *mut Buffer,
 ) -> i32 {
     border(error, || {
-        out.write(Box::into_raw(Box::new(from_gguf::build(&read_vocab(&*vocab)?)?)));
+        out.write(Arc::into_raw(Arc::new(from_gguf::build(&read_vocab(&*vocab)?)?)));
         Ok(())
     })
 }
@@ -87,9 +89,9 @@ unsafe fn read_vocab<'a>(c: &GgufVocab) -> Outcome<from_gguf::Vocab<'a>> {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn tb_tokenizer_free(tokenizer: *mut Tokenizer) {
+pub unsafe extern "C" fn tb_tokenizer_free(tokenizer: *const Tokenizer) {
     if !tokenizer.is_null() {
-        drop(Box::from_raw(tokenizer));
+        drop(Arc::from_raw(tokenizer));
     }
 }
 

@@ -18,10 +18,10 @@ const SPACE_MARK: &str = "\u{2581}";
 
 /// `tokenizer.ggml.token_type`.
 mod kind {
+    pub const NORMAL: i32 = 1;
     pub const UNKNOWN: i32 = 2;
     pub const CONTROL: i32 = 3;
     pub const USER_DEFINED: i32 = 4;
-    pub const BYTE: i32 = 6;
 }
 
 /// The metadata; an absent array is empty, an absent id or flag is none.
@@ -78,15 +78,11 @@ fn check(vocab: &Vocab) -> Outcome<()> {
 
 impl Vocab<'_> {
     fn kind(&self, id: usize) -> i32 {
-        self.types.get(id).copied().unwrap_or(1)
+        self.types.get(id).copied().unwrap_or(kind::NORMAL)
     }
 
     fn is_added(&self, id: usize) -> bool {
-        match self.kind(id) {
-            kind::CONTROL | kind::UNKNOWN => true,
-            kind::USER_DEFINED => !(self.is_gemma() && is_spaces(&self.tokens[id])),
-            _ => false,
-        }
+        matches!(self.kind(id), kind::CONTROL | kind::UNKNOWN | kind::USER_DEFINED)
     }
 
     fn added(&self) -> Vec<(u32, AddedToken)> {
@@ -100,9 +96,14 @@ impl Vocab<'_> {
             .collect()
     }
 
-    /// Gemma writes runs of spaces as such, and ranks its merges by position.
-    fn is_gemma(&self) -> bool {
-        self.architecture.starts_with("gemma")
+    fn merge_pairs(&self) -> Outcome<Vec<(String, String)>> {
+        let pair = |(rank, merge): (usize, &Cow<str>)| match merge.split_once(' ') {
+            Some((left, right)) => Ok((left.to_owned(), right.to_owned())),
+            None => Err(invalid(format!(
+                "tokenizer.ggml.merges[{rank}] is not two tokens and a space"
+            ))),
+        };
+        self.merges.iter().enumerate().map(pair).collect()
     }
 
     fn surroundings(&self, adds_bos: bool) -> Outcome<(Vec<u32>, Vec<u32>)> {
@@ -122,25 +123,15 @@ impl Vocab<'_> {
     }
 }
 
-fn is_spaces(token: &str) -> bool {
-    !token.is_empty() && token.bytes().all(|b| b == b' ')
-}
-
 fn byte_level(vocab: &Vocab) -> Outcome<Tokenizer> {
     let pre = pretok::by_name(if vocab.pre.is_empty() { "default" } else { vocab.pre })?;
     let ids = vocab.tokens.iter().enumerate().map(|(id, token)| {
         let token = if vocab.is_added(id) { token.to_string() } else { to_byte_level(token) };
         (token, id as u32)
     });
-    let merges = vocab.merges.iter().enumerate().map(|(rank, merge)| {
-        let pair = merge.split_once(' ').ok_or_else(|| {
-            invalid(format!("tokenizer.ggml.merges[{rank}] is not two tokens and a space"))
-        })?;
-        Ok((pair.0.to_owned(), pair.1.to_owned()))
-    });
     let ids: AHashMap<_, _> = ids.collect();
     let model = BPE::builder()
-        .vocab_and_merges(ids, merges.collect::<Outcome<Vec<_>>>()?)
+        .vocab_and_merges(ids, vocab.merge_pairs()?)
         .ignore_merges(pre.ignore_merges)
         .build()
         .map_err(|e| invalid(format!("tokenizer.ggml.merges: {e}")))?;
@@ -158,37 +149,27 @@ fn byte_level(vocab: &Vocab) -> Outcome<Tokenizer> {
 }
 
 fn sentencepiece(vocab: &Vocab) -> Outcome<Tokenizer> {
-    let spelled: Vec<Cow<str>> = vocab
-        .tokens
-        .iter()
-        .map(|token| match vocab.is_gemma() && is_spaces(token) {
-            true => Cow::Owned(SPACE_MARK.repeat(token.len())),
-            false => Cow::Borrowed(&**token),
-        })
-        .collect();
-    let score = |id: usize| match vocab.is_gemma() {
-        true => -(id as f32),
-        false => vocab.scores.get(id).copied().unwrap_or(0.0),
-    };
     let merges = if vocab.merges.is_empty() {
-        let pieces: Vec<_> = (0..spelled.len())
-            .filter(|&id| !matches!(vocab.kind(id), kind::CONTROL | kind::UNKNOWN | kind::BYTE))
-            .map(|id| (&*spelled[id], id as u32, score(id)))
+        let score = |id: usize| vocab.scores.get(id).copied().unwrap_or(0.0);
+        let pieces: Vec<_> = (0..vocab.tokens.len())
+            .filter(|&id| vocab.kind(id) == kind::NORMAL)
+            .map(|id| (&*vocab.tokens[id], id as u32, score(id)))
             .collect();
         derive_merges(&pieces)
     } else {
-        let pairs = vocab.merges.iter().filter_map(|merge| merge.split_once(' '));
-        pairs.map(|(left, right)| (left.to_owned(), right.to_owned())).collect()
+        vocab.merge_pairs()?
     };
     let ids: AHashMap<_, _> =
-        spelled.iter().enumerate().map(|(id, token)| (token.to_string(), id as u32)).collect();
+        vocab.tokens.iter().enumerate().map(|(id, token)| (token.to_string(), id as u32)).collect();
     let mut builder =
         BPE::builder().vocab_and_merges(ids, merges).byte_fallback(true).fuse_unk(true);
     if let Some(unknown) = vocab.unknown {
         builder = builder.unk_token(vocab.tokens[unknown as usize].to_string());
     }
     let model = builder.build().map_err(|e| invalid(format!("tokenizer.ggml.merges: {e}")))?;
-    let prefix_space = vocab.add_space_prefix.unwrap_or(!vocab.is_gemma());
+    // Old Gemma files lack the flag, and none of them puts a space in front.
+    let is_gemma = vocab.architecture.starts_with("gemma");
+    let prefix_space = vocab.add_space_prefix.unwrap_or(!is_gemma);
     let (prefix, suffix) = vocab.surroundings(true)?;
     Tokenizer::new(Parts {
         normalizer: Some(space_marks(prefix_space)?),

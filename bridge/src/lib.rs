@@ -2,10 +2,12 @@
 //! `tandem_bridge.h`.
 mod added;
 mod ffi;
+mod ffi_grammar;
 mod ffi_template;
 mod ffi_tokenizer;
 mod from_gguf;
 mod from_json;
+mod grammar;
 mod marker;
 mod messages;
 mod pretok;

@@ -1,35 +1,21 @@
 //! SentencePiece vocabularies as BPE: merges derived from pieces and scores.
-use std::collections::HashMap;
+use ahash::AHashMap;
 
 /// All merges of two pieces into a third, best first: by score of the whole,
-/// then longer left part, then longer right part; the rest by ids.
-/// The order is that of the conversion in `transformers`.
+/// then by the ids of the parts.
 pub fn derive_merges(pieces: &[(&str, u32, f32)]) -> Vec<(String, String)> {
-    let ids: HashMap<&str, u32> = pieces.iter().map(|&(text, id, _)| (text, id)).collect();
+    let ids: AHashMap<&str, u32> = pieces.iter().map(|&(text, id, _)| (text, id)).collect();
     let mut found = Vec::new();
     for &(text, _, score) in pieces {
-        let start = found.len();
         for (cut, _) in text.char_indices().skip(1) {
             let (left, right) = text.split_at(cut);
             if let (Some(&l), Some(&r)) = (ids.get(left), ids.get(right)) {
-                found.push(Merge { left, right, l, r, score });
+                found.push((score, l, r, left, right));
             }
         }
-        found[start..].sort_by_key(|m| (m.l, m.r));
     }
-    found.sort_by(|a, b| {
-        let size = |m: &Merge| (m.left.chars().count(), m.right.chars().count());
-        b.score.total_cmp(&a.score).then_with(|| size(b).cmp(&size(a)))
-    });
-    found.into_iter().map(|m| (m.left.to_owned(), m.right.to_owned())).collect()
-}
-
-struct Merge<'a> {
-    left: &'a str,
-    right: &'a str,
-    l: u32,
-    r: u32,
-    score: f32,
+    found.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    found.into_iter().map(|(.., left, right)| (left.to_owned(), right.to_owned())).collect()
 }
 
 #[cfg(test)]

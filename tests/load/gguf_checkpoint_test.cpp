@@ -155,6 +155,14 @@ TEST_CASE("a metadata key that a Llama needs and has not is named") {
         "m.gguf: metadata key 'llama.embedding_length' is missing");
 }
 
+TEST_CASE("a count that is zero is an error naming the key") {
+  auto file = GgufBuilder("gemma3");
+  file.u32("gemma3.embedding_length", 8).u32("gemma3.block_count", 1);
+  file.u32("gemma3.feed_forward_length", 8).u32("gemma3.attention.head_count", 0);
+  CHECK(error_of([&] { file.open(); }) ==
+        "m.gguf: metadata key 'gemma3.attention.head_count' is 0, expected 1 or more");
+}
+
 TEST_CASE("settings that differ between layers are refused by name") {
   Bytes heads;
   heads.number<uint32_t>(4).number<uint64_t>(2).number<uint32_t>(2).number<uint32_t>(4);

@@ -116,6 +116,7 @@ TEST_CASE("what is neither a path nor a hub id says what would be right") {
                             "org/name@../x", "-x/y", "org/name@"}) {
     CHECK(has(locate_error(model), "expected a .gguf file, a directory of safetensors, org/name"));
   }
+  CHECK(has(locate_error(std::string(100000, 'a') + "/b"), "is no hub id"));
   CHECK(has(locate_error(""), "the model is empty"));
 }
 

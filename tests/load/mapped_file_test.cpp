@@ -1,6 +1,7 @@
 #include "models/load/mapped_file.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -35,6 +36,9 @@ TEST_CASE("a file that is missing, empty, a folder or unreadable has an error of
     CHECK(error_of([&] { map_file(locked); }).find("cannot be opened: Permission denied") !=
           std::string::npos);
   }
+  std::string pipe = (folder.path() / "pipe").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(error_of([&] { map_file(pipe); }) == pipe + ": is not a regular file");
   CHECK(error_of([&] { map_file("/dev/null"); }).find("not a regular file") != std::string::npos);
 }
 

@@ -116,7 +116,8 @@ TEST_CASE("SentencePiece vocabularies merge by score and fall back to bytes") {
 
 TEST_CASE("a vocabulary without a prefix space keeps texts as they are") {
   auto vocab = sentencepiece_vocab();
-  vocab.add_space_prefix = false;
+  SUBCASE("by its flag") { vocab.add_space_prefix = false; }
+  SUBCASE("as Gemma without a flag") { vocab.architecture = "gemma3"; }
   const auto tokenizer = Tokenizer::from_gguf(vocab);
   CHECK(tokenizer.encode("the") == Ids{260});
   CHECK(tokenizer.encode(" the") == Ids{259});

@@ -25,7 +25,6 @@ inline GgufVocab byte_level_vocab(const std::string& pre = "gpt-2") {
   GgufVocab vocab;
   vocab.model = "gpt2";
   vocab.pre = pre;
-  vocab.architecture = "llama";
   for (int byte = 0; byte < 256; ++byte) vocab.tokens.push_back(byte_letter(byte));
   for (const char* token : {"th", "the", "Ġthe"}) vocab.tokens.push_back(token);
   vocab.token_types.assign(vocab.tokens.size(), 1);
@@ -48,7 +47,6 @@ inline GgufVocab byte_level_vocab(const std::string& pre = "gpt-2") {
 inline GgufVocab sentencepiece_vocab() {
   GgufVocab vocab;
   vocab.model = "llama";
-  vocab.architecture = "llama";
   vocab.tokens = {"<unk>", "<s>", "</s>"};
   vocab.token_types = {2, 3, 3};
   vocab.scores = {0, 0, 0};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -29,6 +31,7 @@ constexpr Architecture kArchitectures[] = {
 // Numbers are stored as f32: 1e-5 would read 9.99999974738e-06. The shortest
 // decimal that means the same f32 is what was written into config.json once.
 double as_written(double value) {
+  if (std::abs(value) > std::numeric_limits<float>::max()) return value;
   char digits[32];
   auto end = std::to_chars(digits, digits + sizeof digits, static_cast<float>(value)).ptr;
   double result = value;
@@ -81,9 +84,12 @@ class ConfigMaker {
   }
 
   int64_t required(std::string_view name) const {
+    std::string label = "metadata key " + quote_name(key(name));
     auto value = metadata_.uniform_integer(key(name));
-    if (!value)
-      fail_load(metadata_.path(), "metadata key " + quote_name(key(name)) + " is missing");
+    if (!value) fail_load(metadata_.path(), label + " is missing");
+    if (*value < 1 || *value > INT32_MAX) {
+      fail_load(metadata_.path(), label + " is " + std::to_string(*value) + ", expected 1 or more");
+    }
     return *value;
   }
 
@@ -111,7 +117,7 @@ class ConfigMaker {
     config_["num_key_value_heads"] =
         metadata_.uniform_integer(key("attention.head_count_kv")).value_or(heads);
     copy_integer("head_dim", "attention.key_length");
-    if (!config_.contains("head_dim") && heads > 0) {
+    if (!config_.contains("head_dim")) {
       config_["head_dim"] = config_["hidden_size"].get<int64_t>() / heads;
     }
     copy_number("rms_norm_eps", "attention.layer_norm_rms_epsilon");
@@ -196,7 +202,7 @@ class ConfigMaker {
     config_["sliding_window_pattern"] =
         metadata_.integer(key("attention.sliding_window_pattern")).value_or(6);
     bool is_27b = config_["num_hidden_layers"] == kLayersOf27B;
-    int64_t heads = std::max<int64_t>(config_["num_attention_heads"].get<int64_t>(), 1);
+    int64_t heads = config_["num_attention_heads"];
     config_["query_pre_attn_scalar"] =
         is_27b ? config_["hidden_size"].get<int64_t>() / heads : config_["head_dim"].get<int64_t>();
     copy_number("final_logit_softcapping", "final_logit_softcapping");

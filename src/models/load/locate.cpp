@@ -63,7 +63,14 @@ std::vector<std::string> names_in(const fs::path& directory, std::string_view ex
   return names;
 }
 
+void check_readable(const fs::path& directory) {
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  if (error) fail_load(directory.string(), "cannot be listed: " + error.message());
+}
+
 ModelPlace in_directory(const fs::path& directory, const std::string& name) {
+  check_readable(directory);
   if (has_safetensors(directory.string())) return {directory.string(), name, true};
   std::vector<std::string> gguf = names_in(directory, ".gguf");
   if (gguf.size() == 1) return {(directory / gguf[0]).string(), name, false};
@@ -93,7 +100,9 @@ struct HubId {
 };
 
 bool id_part(std::string_view text) {
-  if (text.empty() || text[0] == '.' || text[0] == '-') return false;
+  constexpr size_t kPartBytesMax = 128;
+  if (text.empty() || text.size() > kPartBytesMax) return false;
+  if (text[0] == '.' || text[0] == '-') return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_';
@@ -199,10 +208,11 @@ ModelPlace locate_model(const std::string& model) {
   if (path_exists(model)) return at_file(model);
   HubId id = parse_hub_id(model);
   if (!id.name.empty()) return in_hub_cache(model, id);
-  throw Error(ErrorCode::kNotFound,
-              "model " + quote_name(model) +
-                  " was not found: there is no such path, and it is no hub "
-                  "id; expected a .gguf file, a directory of safetensors, org/name or 'default'");
+  throw Error(
+      ErrorCode::kNotFound,
+      "model " + quote_name(model) +
+          " was not found: there is no such path, and it "
+          "is no hub id; expected a .gguf file, a directory of safetensors, org/name or 'default'");
 }
 
 }  // namespace tandem

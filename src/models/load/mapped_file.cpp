@@ -14,10 +14,13 @@
 namespace tandem {
 namespace {
 
+// Without O_NONBLOCK a named pipe would wait for a writer.
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
 // An open descriptor and the size of its regular file.
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), kOpenFlags)) {
     if (fd_ < 0) fail_errno(path, "cannot be opened");
     struct stat info{};
     if (::fstat(fd_, &info) != 0) fail_errno(path, "cannot be examined");

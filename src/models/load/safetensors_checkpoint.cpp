@@ -199,10 +199,7 @@ class SafetensorsCheckpoint : public Checkpoint {
     const FileTensor& biases = take_plane(module + ".biases");
     for (const FileTensor* plane : {&scales, &biases}) {
       check_shape(*plane, rows, cols / parameters.group_size, shown);
-      if (!plane->format || plane->format != scales.format) {
-        fail_load(path(), "tensor " + quote_name(plane->name) + ": type " + plane->type +
-                              ", expected F32, F16 or BF16, the same for scales and biases");
-      }
+      check_same_type(*plane, scales);
     }
     StoredMatrix matrix;
     matrix.name = weight.name;
@@ -222,6 +219,12 @@ class SafetensorsCheckpoint : public Checkpoint {
     const FileTensor* plane = tensors_.take(name);
     if (!plane) tensors_.fail_missing(name, "one scale and bias a group of a quantised matrix");
     return *plane;
+  }
+
+  void check_same_type(const FileTensor& plane, const FileTensor& scales) const {
+    if (plane.format && plane.format == scales.format) return;
+    fail_load(path(), "tensor " + quote_name(plane.name) + ": type " + plane.type +
+                          ", expected F32, F16 or BF16, the same for scales and biases");
   }
 
   // Leading dimensions count as rows (stacked experts).

@@ -18,9 +18,13 @@ constexpr size_t kIndexBytesMax = size_t{64} << 20;
 constexpr size_t kTokenizerBytesMax = size_t{512} << 20;
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-std::string optional_text(const fs::path& path, size_t bytes_max) {
+bool path_exists(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored) ? read_text_file(path.string(), bytes_max) : std::string();
+  return fs::exists(path, ignored);
+}
+
+std::string optional_text(const fs::path& path, size_t bytes_max) {
+  return path_exists(path) ? read_text_file(path.string(), bytes_max) : std::string();
 }
 
 // File names of the weights when there is no index: model*.safetensors, or
@@ -55,7 +59,7 @@ std::vector<std::string> indexed_files(const SafetensorsFiles& files) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : files.weight_map) names.insert(file);
   for (const std::string& name : names) {
-    if (fs::exists(fs::path(files.path) / name)) continue;
+    if (path_exists(fs::path(files.path) / name)) continue;
     fail_load(files.path, std::string(kIndexName) + " names " + quote_name(name) +
                               ", which is missing; is the download incomplete?");
   }
@@ -65,7 +69,7 @@ std::vector<std::string> indexed_files(const SafetensorsFiles& files) {
 }  // namespace
 
 bool has_safetensors(const std::string& path) {
-  return fs::exists(fs::path(path) / kIndexName) || !weight_files(path).empty();
+  return path_exists(fs::path(path) / kIndexName) || !weight_files(path).empty();
 }
 
 SafetensorsFiles read_safetensors_directory(const std::string& path, const std::string& name) {
@@ -73,7 +77,7 @@ SafetensorsFiles read_safetensors_directory(const std::string& path, const std::
   SafetensorsFiles files;
   files.path = path;
   files.name = name;
-  if (!fs::exists(directory / "config.json")) {
+  if (!path_exists(directory / "config.json")) {
     fail_load(path, "has safetensors but no config.json, which is needed to know the architecture");
   }
   files.config = read_text_file((directory / "config.json").string(), kConfigBytesMax);
@@ -82,7 +86,7 @@ SafetensorsFiles read_safetensors_directory(const std::string& path, const std::
   files.tokenizer_config = optional_text(directory / "tokenizer_config.json", kConfigBytesMax);
   files.chat_template = optional_text(directory / "chat_template.jinja", kConfigBytesMax);
   std::vector<std::string> names;
-  if (fs::exists(directory / kIndexName)) {
+  if (path_exists(directory / kIndexName)) {
     std::string index = (directory / kIndexName).string();
     files.weight_map = parse_safetensors_index(index, read_text_file(index, kIndexBytesMax));
     names = indexed_files(files);
