@@ -7,6 +7,8 @@
 namespace tandem::server {
 namespace {
 
+constexpr double kStepMsMax = 60'000;
+
 class StreamRow : public Row {
  public:
   explicit StreamRow(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
@@ -53,6 +55,10 @@ std::string EngineModel::token_bytes(int32_t id) const {
 
 std::unique_ptr<Row> EngineModel::submit(Request request) {
   return std::make_unique<StreamRow>(engine_.submit(std::move(request)));
+}
+
+bool EngineModel::ready() const {
+  return engine_.ready() && engine_.stats().running_step_ms < kStepMsMax;
 }
 
 api::OrderedJson EngineModel::stats() const {
