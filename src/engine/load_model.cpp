@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -10,6 +12,7 @@
 #include "engine/memory_plan.h"
 #include "models/load/checkpoint.h"
 #include "models/registry.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace tandem {
@@ -56,6 +59,27 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const Checkpoint& checkpoint,
   if (json.empty()) return nullptr;
   return std::make_shared<const Tokenizer>(
       Tokenizer::from_json(json, checkpoint.tokenizer_config_json()));
+}
+
+std::string read_template_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file || text.empty()) {
+    throw Error(ErrorCode::kLoad, path + ": cannot be read as a chat template, or is empty");
+  }
+  return text;
+}
+
+// Null when there is none, or no tokenizer to encode its text.
+std::shared_ptr<const ChatTemplate> make_chat_template(const LoadOptions& options,
+                                                       const Checkpoint& checkpoint,
+                                                       const Tokenizer* tokenizer) {
+  if (!tokenizer) return nullptr;
+  std::string source = options.chat_template_file.empty()
+                           ? checkpoint.chat_template()
+                           : read_template_file(options.chat_template_file);
+  if (source.empty()) source = tokenizer->chat_template();
+  return source.empty() ? nullptr : std::make_shared<const ChatTemplate>(source, *tokenizer);
 }
 
 // A value is used only if it is a number within the range of the parameter.
@@ -150,6 +174,7 @@ ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
   card.weight_bytes = loaded.backend->weight_bytes();
   card.defaults = defaults_of(checkpoint.generation_config());
   card.tokenizer = make_tokenizer(checkpoint, info.architecture);
+  card.chat_template = make_chat_template(options, checkpoint, card.tokenizer.get());
   card.stop_ids = stop_ids_of(info, checkpoint.generation_config(), card.tokenizer.get());
   const MemoryPlan plan = plan_memory(info, {.weight_bytes = card.weight_bytes,
                                              .budget_bytes = options.memory_budget_bytes,
