@@ -32,7 +32,7 @@ int32_t Sampler::choose(std::span<const float> logits, const SamplingParams& par
   const double mass = top_p ? exp_sum(logits, max.value, 1.0f) * params.top_p : 0;
   // Nearly always the cut lies among the few tokens that come near the best one;
   // else all are looked at.
-  for (float low : {max.value - 10.0f, -kInf}) {
+  for (float low : {max.value - 5.0f, max.value - 10.0f, -kInf}) {
     gather(logits, max.value, low);
     Candidate last{.logit = low, .id = std::numeric_limits<int32_t>::max()};
     bool found = low == -kInf;
