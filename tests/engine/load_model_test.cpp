@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "helpers.h"
+#include "text/chat_template.h"
 
 using namespace tandem;
 using namespace tandem::testing;
@@ -56,6 +57,10 @@ class TemporaryModel {
   void write(const std::string& name, const nlohmann::json& content) const {
     std::ofstream(path_ / name) << content;
   }
+  void write_text(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+  }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
   LoadOptions load() const { return {.model = path_.string(), .threads = 1}; }
 
  private:
@@ -147,6 +152,28 @@ TEST_CASE("generation_config.json gives the defaults, and nonsense in it is pass
   CHECK_FALSE(defaults.top_p.has_value());
   CHECK_FALSE(defaults.min_p.has_value());
   CHECK_FALSE(defaults.repetition_penalty.has_value());
+}
+
+TEST_CASE("the chat template is the model's own, or the file that was asked for") {
+  TemporaryModel model;
+  CHECK(load_model(model.load()).card.chat_template == nullptr);  // no tokenizer, no template
+  model.write_text("tokenizer.json", fake_tokenizer_json());
+  CHECK(load_model(model.load()).card.chat_template == nullptr);
+  model.write_text("chat_template.jinja", "own");
+  const auto text = [](const LoadedModel& loaded) {
+    return loaded.card.chat_template->render({}).text();
+  };
+  CHECK(text(load_model(model.load())) == "own");
+  model.write_text("other.jinja", "other");
+  LoadOptions options = model.load();
+  options.chat_template_file = model.file("other.jinja");
+  CHECK(text(load_model(options)) == "other");
+  model.write_text("other.jinja", "{% for");
+  const Error broken = load_error(options);
+  CHECK(broken.code() == ErrorCode::kLoad);
+  CHECK(std::string(broken.what()).find("other.jinja: chat template: ") != std::string::npos);
+  options.chat_template_file = model.file("missing.jinja");
+  CHECK(load_error(options).code() == ErrorCode::kNotFound);
 }
 
 TEST_CASE("a card says what was loaded and how it is served") {
