@@ -43,9 +43,9 @@ struct Epilogue {
   const float* bias = nullptr;      // [rows]
   const float* residual = nullptr;  // [n, stride]
   float scale = 1.0f;
-  float softcap = 0;                // 0 = none
+  float softcap = 0;  // 0 = none
   bool has_activation = false;
-  bool gated = false;               // out = act(first tile) * second tile
+  bool gated = false;  // out = act(first tile) * second tile
   Activation activation = Activation::kSilu;
 };
 
@@ -60,7 +60,7 @@ struct MatmulArgs {
 
 // Tokens that one call may be given, and what a worker needs beside its stack.
 inline constexpr int kMatmulTokens = 192;
-inline constexpr int kBlockColumns = 256;   // expanded at once
+inline constexpr int kBlockColumns = 256;    // expanded at once
 inline constexpr int kStreamColumns = 1024;  // whose scales are expanded at once
 struct alignas(64) MatmulScratch {
   float weights[2][kBlockColumns * kTileRows];  // floats, or int16 pairs

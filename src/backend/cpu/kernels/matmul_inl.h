@@ -83,7 +83,8 @@ constexpr int64_t high_bytes() {
 
 template <CodePlane kCodes>
 TANDEM_INLINE GroupCodes group_codes(const TileFormat& f, const uint8_t* tile, int64_t g) {
-  return {tile + f.codes_at + g * code_bytes<kCodes>(), tile + f.high_at + g * high_bytes<kCodes>()};
+  return {tile + f.codes_at + g * code_bytes<kCodes>(),
+          tile + f.high_at + g * high_bytes<kCodes>()};
 }
 
 template <CodePlane kCodes, int kQuad>
@@ -240,9 +241,9 @@ static void few_tile(const TileFormat& f, const uint8_t* tile, const MatmulArgs&
     int64_t end = begin + kStreamColumns / kGroupColumns;
     if (end > groups) end = groups;
     expand_scales(f, tile, begin, end, scales, mins);
-#define TANDEM_FEW(codes, min, halves)                                                    \
-  few_tokens<CodePlane::codes, min, halves>(f, tile, begin, end, args, token, count, scales, \
-                                            mins, sums)
+#define TANDEM_FEW(codes, min, halves)                                                             \
+  few_tokens<CodePlane::codes, min, halves>(f, tile, begin, end, args, token, count, scales, mins, \
+                                            sums)
     switch (f.codes) {
       case CodePlane::kNibble:
         f.has_min ? TANDEM_FEW(kNibble, true, false) : TANDEM_FEW(kNibble, false, false);
