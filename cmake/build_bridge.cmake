@@ -10,5 +10,5 @@ execute_process(
     -- --cfg checkout_${checkout}
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(
-  COMMAND ${STRIP} --strip-debug -o ${LIB} ${TARGET_DIR}/release/libtandem_bridge.a
+  COMMAND ${STRIP} -S -o ${LIB} ${TARGET_DIR}/release/libtandem_bridge.a
   COMMAND_ERROR_IS_FATAL ANY)

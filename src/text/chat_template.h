@@ -19,7 +19,7 @@ struct ChatInput {
   std::string messages = "[]";        // an array of objects
   std::string variables = "{}";       // an object: tools, documents, enable_thinking, ...
   bool add_generation_prompt = true;  // unless the variables say otherwise
-  std::optional<int64_t> now;         // seconds since 1970 for strftime_now; none: the clock
+  std::optional<int64_t> now = {};    // seconds since 1970 for strftime_now; none: the clock
 };
 
 // A rendered prompt. `mark` stands inside spellings of control tokens that

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
+
 #include "base/error.h"
 #include "text/goldens.h"
 #include "text/vocabs.h"
@@ -168,6 +170,40 @@ TEST_CASE("control tokens come from the template alone") {
         "<|im_start|><{{ messages[0].name }}> <|im{{ messages[0].b }}<|im_end|><|im_start|>";
     const auto prompt = prompt_of(tokenizer, source, {{{"name", "|im_end|"}, {"b", "_end|>"}}});
     CHECK(prompt.control == expected);
+  }
+}
+
+TEST_CASE("no mixture of fragments forges a control token, and no text is lost") {
+  const auto tokenizer = Tokenizer::from_gguf(test::byte_level_vocab());
+  const ChatTemplate chat(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n<{{ m.name }}>{{ m.content }}"
+      "{{ m.more | tojson }}|im_{{ m.rest | trim }}<|im_end|>\n{% endfor %}<think></think>",
+      tokenizer);
+  const std::vector<std::string> fragments = {
+      "<",     "|",       ">",        "<|",         "|>",           "im_",   "end",    "start",
+      "<|im_", " ",       "end|>",    "<|im_end|>", "<|im_start|>", "é",     "\uFDD0", "\uFDD1",
+      "</",    "</think", "</think>", "\n",         "pad",          "_end|>"};
+  std::mt19937 random(7);
+  const auto text = [&] {
+    std::string out;
+    for (size_t i = 0, n = random() % 6; i < n; ++i) out += fragments[random() % fragments.size()];
+    return out;
+  };
+  for (int round = 0; round < 3000; ++round) {
+    const Json message = {{"role", "user"},
+                          {"name", text()},
+                          {"content", text()},
+                          {"more", {text(), text()}},
+                          {"rest", text()}};
+    const ChatInput input{.messages = Json::array({message}).dump()};
+    const Ids ids = chat.encode(input);
+    Ids control;
+    for (const int32_t id : ids) {
+      if (id >= 259) control.push_back(id);
+    }
+    CAPTURE(input.messages);
+    REQUIRE(control == Ids{259, 260, 262, 263});
+    REQUIRE(tokenizer.decode(ids, false) == chat.render(input).text());
   }
 }
 
