@@ -48,10 +48,14 @@ void bench_ops(int threads, Precision precision) {
     int64_t rows, cols;
   };
   const Shape shapes[] = {
-      {{WeightFormat::kQ4_1}, 576, 576},     {{WeightFormat::kQ4_1}, 3072, 576},
-      {{WeightFormat::kQ4_1}, 576, 1536},    {{WeightFormat::kQ8_0}, 49152, 576},
-      {{WeightFormat::kQ4_0}, 4096, 4096},   {{WeightFormat::kQ4_K}, 4096, 4096},
-      {{WeightFormat::kQ6_K}, 4096, 4096},   {{WeightFormat::kAffine, 4, 64, DType::kBF16}, 4096, 4096},
+      {{WeightFormat::kQ4_1}, 576, 576},
+      {{WeightFormat::kQ4_1}, 3072, 576},
+      {{WeightFormat::kQ4_1}, 576, 1536},
+      {{WeightFormat::kQ8_0}, 49152, 576},
+      {{WeightFormat::kQ4_0}, 4096, 4096},
+      {{WeightFormat::kQ4_K}, 4096, 4096},
+      {{WeightFormat::kQ6_K}, 4096, 4096},
+      {{WeightFormat::kAffine, 4, 64, DType::kBF16}, 4096, 4096},
       {{WeightFormat::kBF16}, 4096, 4096},
   };
   auto be = make_backend(threads, precision);
@@ -99,9 +103,9 @@ class Stack {
     for (int i = 0; i < kDim / 2; i++) {
       rope_.inv_freq.push_back(std::pow(10000.0f, -2.0f * i / kDim));
     }
-    store_ = be.make_kv_store({kLayers, kKvHeads, kDim, kDim, 0,
-                               be.precision() == Precision::kExact ? KvCodec::kF32
-                                                                   : KvCodec::kF16});
+    store_ =
+        be.make_kv_store({kLayers, kKvHeads, kDim, kDim, 0,
+                          be.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16});
     store_->grow(1024);
   }
 
@@ -213,7 +217,8 @@ void bench_model(int threads, Precision precision) {
     std::printf("%-22s %8.1f tok/s  (", what, rows * (end - begin) / seconds);
     double sum = 0;
     for (const auto& [op, time] : stack.times_) sum += time;
-    for (const auto& [op, time] : stack.times_) std::printf(" %s %.0f%%", op.c_str(), 100 * time / sum);
+    for (const auto& [op, time] : stack.times_)
+      std::printf(" %s %.0f%%", op.c_str(), 100 * time / sum);
     std::printf(" )\n");
   };
   report("prefill 512", 1, 0, 512, 6);

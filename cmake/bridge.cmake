@@ -10,16 +10,15 @@ if(DEFINED ENV{CARGO_TARGET_DIR})
   set(TANDEM_CARGO_TARGET $ENV{CARGO_TARGET_DIR} CACHE PATH "Target folder of cargo" FORCE)
 endif()
 
-# Cargo's own output may be another checkout's by now; the copy is ours.
 set(TANDEM_BRIDGE_LIB ${CMAKE_BINARY_DIR}/bridge/libtandem_bridge.a)
 file(GLOB TANDEM_BRIDGE_SOURCES CONFIGURE_DEPENDS ${TANDEM_BRIDGE_DIR}/src/*.rs)
 add_custom_command(
   OUTPUT ${TANDEM_BRIDGE_LIB}
-  COMMAND ${TANDEM_CARGO} build --release --locked
-    --manifest-path ${TANDEM_BRIDGE_DIR}/Cargo.toml --target-dir ${TANDEM_CARGO_TARGET}
-  COMMAND ${CMAKE_STRIP} --strip-debug -o ${TANDEM_BRIDGE_LIB}
-    ${TANDEM_CARGO_TARGET}/release/libtandem_bridge.a
+  COMMAND ${CMAKE_COMMAND} -DCARGO=${TANDEM_CARGO} -DSTRIP=${CMAKE_STRIP}
+    -DSOURCE_DIR=${TANDEM_BRIDGE_DIR} -DTARGET_DIR=${TANDEM_CARGO_TARGET}
+    -DLIB=${TANDEM_BRIDGE_LIB} -P ${CMAKE_SOURCE_DIR}/cmake/build_bridge.cmake
   DEPENDS ${TANDEM_BRIDGE_SOURCES} ${TANDEM_BRIDGE_DIR}/Cargo.toml ${TANDEM_BRIDGE_DIR}/Cargo.lock
+    ${CMAKE_SOURCE_DIR}/cmake/build_bridge.cmake
   COMMENT "Building the Rust bridge"
   USES_TERMINAL VERBATIM)
 add_custom_target(tandem_bridge_build DEPENDS ${TANDEM_BRIDGE_LIB})

@@ -149,9 +149,8 @@ pub unsafe extern "C" fn tb_tokenizer_id_to_token(
     border(error, || {
         let count = (*tokenizer).table.len();
         let token = u32::try_from(id).ok().and_then(|id| (*tokenizer).id_to_token(id));
-        let token = token.ok_or_else(|| {
-            invalid(format!("token id {id} is not in the vocabulary of {count}"))
-        })?;
+        let token = token
+            .ok_or_else(|| invalid(format!("token id {id} is not in the vocabulary of {count}")))?;
         out.write(token.into_bytes().into());
         Ok(())
     })

@@ -99,9 +99,9 @@ impl Vocab<'_> {
     fn merge_pairs(&self) -> Outcome<Vec<(String, String)>> {
         let pair = |(rank, merge): (usize, &Cow<str>)| match merge.split_once(' ') {
             Some((left, right)) => Ok((left.to_owned(), right.to_owned())),
-            None => Err(invalid(format!(
-                "tokenizer.ggml.merges[{rank}] is not two tokens and a space"
-            ))),
+            None => {
+                Err(invalid(format!("tokenizer.ggml.merges[{rank}] is not two tokens and a space")))
+            }
         };
         self.merges.iter().enumerate().map(pair).collect()
     }

@@ -112,8 +112,9 @@ fn surroundings(processor: Option<&PostProcessorWrapper>) -> Outcome<(Vec<u32>, 
         .process(text, None, true)
         .map_err(|e| invalid(format!("tokenizer.json: post_processor: {e}")))?;
     let ids = whole.get_ids();
-    let at = ids.iter().position(|&id| id == TEXT).ok_or_else(|| {
-        unsupported("tokenizer.json: post_processor drops the text it is given")
-    })?;
+    let at = ids
+        .iter()
+        .position(|&id| id == TEXT)
+        .ok_or_else(|| unsupported("tokenizer.json: post_processor drops the text it is given"))?;
     Ok((ids[..at].to_vec(), ids[at + 1..].to_vec()))
 }

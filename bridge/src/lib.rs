@@ -12,6 +12,7 @@ mod marker;
 mod messages;
 mod pretok;
 mod pyjson;
+mod python;
 mod sentencepiece;
 mod table;
 mod template;

@@ -123,10 +123,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    pub fn new<'a>(
-        added: impl Iterator<Item = &'a AddedToken>,
-        template: &str,
-    ) -> Outcome<Marker> {
+    pub fn new<'a>(added: impl Iterator<Item = &'a AddedToken>, template: &str) -> Outcome<Marker> {
         let (mut control, mut structural) = (Vec::new(), Vec::new());
         for token in added {
             let text = &token.content;

@@ -71,10 +71,7 @@ const TABLE: &[Row] = &[
     row(&["gpt-2", "default", "phi-2", "mpt", "olmo", "jina-es", "jina-de"], Cut::Gpt2),
     row(&["smollm", "starcoder", "refact", "codeshell"], Cut::DigitsGpt2),
     Row { nfc: true, ..row(&["command-r"], Cut::DigitsGpt2) },
-    Row {
-        nfc: true,
-        ..row(&["qwen2", "deepseek-r1-qwen", "megrez"], Cut::Patterns(&[QWEN2]))
-    },
+    Row { nfc: true, ..row(&["qwen2", "deepseek-r1-qwen", "megrez"], Cut::Patterns(&[QWEN2])) },
     Row { nfc: true, ..row(&["qwen35"], Cut::Patterns(&[QWEN35])) },
     Row {
         ignore_merges: true,
@@ -85,11 +82,7 @@ const TABLE: &[Row] = &[
     Row { ignore_merges: true, adds_bos: true, ..row(&["lfm2"], Cut::Patterns(&[LLAMA3])) },
     row(&["gpt-4o", "gpt-oss"], Cut::Patterns(&[O200K])),
     Row { adds_bos: true, ..row(&["llama4"], Cut::Patterns(&[O200K])) },
-    Row {
-        ignore_merges: true,
-        adds_bos: true,
-        ..row(&["tekken"], Cut::Patterns(&[TEKKEN]))
-    },
+    Row { ignore_merges: true, adds_bos: true, ..row(&["tekken"], Cut::Patterns(&[TEKKEN])) },
     row(&["deepseek-v3", "deepseek-r1"], Cut::Patterns(&DEEPSEEK_V3)),
     row(&["deepseek-coder"], Cut::Patterns(&DEEPSEEK_CODER)),
 ];

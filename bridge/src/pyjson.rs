@@ -2,6 +2,8 @@
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
+use crate::python::{as_float, float_text};
+
 const INDENT_MAX: usize = 64;
 
 struct Writer {
@@ -112,15 +114,12 @@ impl Writer {
     }
 
     fn number(&mut self, value: &Value) {
-        if value.is_integer() {
-            self.out.push_str(&value.to_string());
-            return;
-        }
-        match f64::try_from(value.clone()) {
-            Ok(number) if number.is_nan() => self.out.push_str("NaN"),
-            Ok(f64::INFINITY) => self.out.push_str("Infinity"),
-            Ok(f64::NEG_INFINITY) => self.out.push_str("-Infinity"),
-            _ => self.out.push_str(&value.to_string()),
+        match as_float(value) {
+            Some(number) if number.is_nan() => self.out.push_str("NaN"),
+            Some(f64::INFINITY) => self.out.push_str("Infinity"),
+            Some(f64::NEG_INFINITY) => self.out.push_str("-Infinity"),
+            Some(number) => self.out.push_str(&float_text(number)),
+            None => self.out.push_str(&value.to_string()),
         }
     }
 

@@ -5,16 +5,14 @@ use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
-use minijinja::{
-    context, escape_formatter, Environment, Error, ErrorKind, Output, State, Value,
-};
-use minijinja_contrib::pycompat;
+use minijinja::{context, escape_formatter, Environment, Error, ErrorKind, Output, State, Value};
 use serde_json::Map;
 
 use crate::ffi::{invalid, Failure, Outcome, Status};
 use crate::marker::{free_mark, Marker};
 use crate::messages::{normalise, plain_contents};
 use crate::pyjson::tojson;
+use crate::python;
 
 /// Steps of one rendering; a step also pays for 64 bytes of data. Rendering a
 /// conversation of a few megabytes takes well below a tenth of it.
@@ -79,21 +77,27 @@ impl Template {
                 .map_err(|e| failure(&e))?,
         );
         environment.set_fuel(Some(FUEL));
-        environment.set_unknown_method_callback(python_method);
+        environment.set_unknown_method_callback(python::method);
         environment.set_formatter(formatter);
         environment.remove_global("debug");
         environment.add_filter("tojson", tojson);
+        environment.add_filter("int", python::int);
+        environment.add_filter("float", python::float);
+        environment.add_filter("indent", python::indent);
+        environment.add_filter("escape", python::escape);
+        environment.add_filter("e", python::escape);
         environment.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
             let message = message.to_string();
             Err(Error::new(ErrorKind::InvalidOperation, message.clone())
                 .with_source(Raised(message)))
         });
         environment
-            .add_template_owned(NAME, without_generation_tags(source).into_owned())
+            .add_template_owned(NAME, without_generation_tags(&newlines(source)).into_owned())
             .map_err(|e| failure(&e))?;
-        let knows_parts = ["is string", "is not string", "is iterable", "is sequence", "is mapping"]
-            .iter()
-            .any(|test| source.contains(test));
+        let knows_parts =
+            ["is string", "is not string", "is iterable", "is sequence", "is mapping"]
+                .iter()
+                .any(|test| source.contains(test));
         Ok(Template { environment, source: source.to_owned(), marker, knows_parts })
     }
 
@@ -141,11 +145,7 @@ impl Template {
         Ok(Rendered { text, mark })
     }
 
-    fn variables(
-        &self,
-        input: &Input,
-        messages: serde_json::Value,
-    ) -> Outcome<serde_json::Value> {
+    fn variables(&self, input: &Input, messages: serde_json::Value) -> Outcome<serde_json::Value> {
         let mut variables = parse_object(input.variables, "variables")?;
         for name in ["tools", "documents"] {
             variables.entry(name).or_insert(serde_json::Value::Null);
@@ -242,6 +242,9 @@ impl Write for Limited {
 /// Printing a list costs what walking it does: it may be short to write and
 /// long to print (`[x] * 99999999`).
 fn formatter(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    if let Some(number) = python::as_float(value) {
+        return Ok(out.write_str(&python::float_text(number))?);
+    }
     if !matches!(value.kind(), ValueKind::String | ValueKind::Number) {
         charge_walk(state, value)?;
     }
@@ -262,26 +265,12 @@ fn charge_walk(state: &State, value: &Value) -> Result<(), Error> {
     }
 }
 
-/// Python's methods: those of minijinja-contrib and a few that it lacks.
-fn python_method(
-    state: &mut State,
-    value: &Value,
-    method: &str,
-    args: &[Value],
-) -> Result<Value, Error> {
-    if let (Some(text), [argument]) = (value.as_str(), args) {
-        let affix = argument.as_str();
-        match (method, affix) {
-            ("removeprefix", Some(affix)) => {
-                return Ok(Value::from(text.strip_prefix(affix).unwrap_or(text)))
-            }
-            ("removesuffix", Some(affix)) => {
-                return Ok(Value::from(text.strip_suffix(affix).unwrap_or(text)))
-            }
-            _ => {}
-        }
+/// Jinja reads every kind of line end as "\n".
+fn newlines(source: &str) -> Cow<'_, str> {
+    match source.contains('\r') {
+        true => Cow::Owned(source.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(source),
     }
-    pycompat::unknown_method_callback(state, value, method, args)
 }
 
 /// `{% generation %}` marks what a model is trained on; here it does nothing.

@@ -63,10 +63,9 @@ impl Tokenizer {
     }
 
     pub fn encode(&self, text: &str, options: EncodeOptions) -> Outcome<Vec<i32>> {
-        let body = self.encode_body(text, options.matching).map_err(|e| Failure {
-            status: Status::Internal,
-            message: format!("encode: {e}"),
-        })?;
+        let body = self
+            .encode_body(text, options.matching)
+            .map_err(|e| Failure { status: Status::Internal, message: format!("encode: {e}") })?;
         let (prefix, suffix): (&[u32], &[u32]) =
             if options.add_special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
         Ok(prefix.iter().chain(&body).chain(suffix).map(|&id| id as i32).collect())

@@ -36,9 +36,10 @@ class ThreadPool {
       return;
     }
     using Fn = std::remove_reference_t<F>;
-    run(tasks, [](void* context, int64_t task, int worker) {
-      (*static_cast<Fn*>(context))(task, worker);
-    }, const_cast<void*>(static_cast<const void*>(&fn)));
+    run(
+        tasks,
+        [](void* context, int64_t task, int worker) { (*static_cast<Fn*>(context))(task, worker); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
  private:

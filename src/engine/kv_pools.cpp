@@ -32,6 +32,9 @@ int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32
     spec.codec = codec;
     bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) * kv_page_bytes(spec);
   }
+  for (const StateSpec& spec : info.state_groups) {
+    bytes += spec.layers * (spec.conv_floats + spec.recurrent_floats) * int64_t{sizeof(float)};
+  }
   return bytes;
 }
 

@@ -21,8 +21,8 @@ struct RowPages {
   int32_t state_slot = -1;
 };
 
-// Bytes that `tokens` tokens of one row hold over all groups, chunks of at most
-// step_tokens in flight.
+// Bytes that a row of `tokens` tokens holds over all groups, chunks of at most
+// step_tokens in flight, its recurrent state included.
 int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32_t step_tokens);
 
 struct KvPoolOptions {

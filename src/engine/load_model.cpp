@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "engine/memory.h"
@@ -51,7 +50,8 @@ GgufVocab vocab_of(const GgufTokenizer& from, const std::string& architecture) {
 // Null when the checkpoint has none.
 std::shared_ptr<const Tokenizer> make_tokenizer(const Checkpoint& checkpoint,
                                                 const std::string& architecture) {
-  if (const GgufTokenizer* gguf = checkpoint.gguf_tokenizer()) {
+  const GgufTokenizer* gguf = checkpoint.gguf_tokenizer();
+  if (gguf && !gguf->tokens.empty()) {
     return std::make_shared<const Tokenizer>(Tokenizer::from_gguf(vocab_of(*gguf, architecture)));
   }
   const std::string json = checkpoint.tokenizer_json();
@@ -60,25 +60,34 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const Checkpoint& checkpoint,
       Tokenizer::from_json(json, checkpoint.tokenizer_config_json()));
 }
 
-std::string read_template_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file || text.empty()) {
-    throw Error(ErrorCode::kLoad, path + ": cannot be read as a chat template, or is empty");
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!(text << file.rdbuf())) {
+    throw Error(ErrorCode::kNotFound, path + ": the chat template can't be read, or is empty",
+                "chat_template");
   }
-  return text;
+  return text.str();
 }
 
-// Null when there is none, or no tokenizer to encode its text.
-std::shared_ptr<const ChatTemplate> make_chat_template(const LoadOptions& options,
-                                                       const Checkpoint& checkpoint,
-                                                       const Tokenizer* tokenizer) {
+// The file that was asked for, or the model's own; null when there is none.
+std::shared_ptr<const ChatTemplate> make_chat_template(
+    const LoadOptions& options, const Checkpoint& checkpoint,
+    const std::shared_ptr<const Tokenizer>& tokenizer) {
   if (!tokenizer) return nullptr;
-  std::string source = options.chat_template_file.empty()
-                           ? checkpoint.chat_template()
-                           : read_template_file(options.chat_template_file);
+  const bool given = !options.chat_template_file.empty();
+  std::string source = given ? read_file(options.chat_template_file) : checkpoint.chat_template();
   if (source.empty()) source = tokenizer->chat_template();
-  return source.empty() ? nullptr : std::make_shared<const ChatTemplate>(source, *tokenizer);
+  if (source.empty()) return nullptr;
+  try {
+    // The template refers to the tokenizer: the deleter keeps it alive.
+    return {new ChatTemplate(source, *tokenizer),
+            [tokenizer](const ChatTemplate* done) { delete done; }};
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kLoad, (given ? options.chat_template_file : checkpoint.path()) +
+                                      ": chat template: " + error.what() +
+                                      (given ? "" : "; another can be given as a file"));
+  }
 }
 
 // A value is used only if it is a number within the range of the parameter.
@@ -173,13 +182,14 @@ ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
   card.weight_bytes = loaded.backend->weight_bytes();
   card.defaults = defaults_of(checkpoint.generation_config());
   card.tokenizer = make_tokenizer(checkpoint, info.architecture);
-  card.chat_template = make_chat_template(options, checkpoint, card.tokenizer.get());
+  card.chat_template = make_chat_template(options, checkpoint, card.tokenizer);
   card.stop_ids = stop_ids_of(info, checkpoint.generation_config(), card.tokenizer.get());
   const MemoryPlan plan = plan_memory(info, {.weight_bytes = card.weight_bytes,
                                              .budget_bytes = options.memory_budget_bytes,
                                              .available_bytes = available_memory_bytes(),
                                              .context_length = context_of(options, info),
                                              .max_rows = options.max_rows,
+                                             .step_tokens = options.step_tokens,
                                              .codec = card.kv_codec});
   card.context_length = plan.context_length;
   card.kv_bytes_max = plan.kv_bytes_max;

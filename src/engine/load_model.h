@@ -26,7 +26,8 @@ struct LoadOptions {
   std::string chat_template_file;   // in place of the model's own
   std::string served_name;          // empty = the checkpoint's name
   int context_length = 0;           // 0 = min(max_positions, kContextDefault)
-  int max_rows = 16;                // rows the KV limit should make room for
+  int max_rows = 16;                // as in EngineOptions: how many rows the cache is for
+  int step_tokens = 512;            // same
   int64_t memory_budget_bytes = 0;  // weights and KV; 0 = what is available
 };
 

@@ -13,11 +13,9 @@ namespace {
 
 // Left for activations, logits and everything else that grows while serving.
 constexpr double kCacheShare = 0.85;
-// Chunks a row may have in flight, for the planning of sliding windows.
-constexpr int32_t kPlanStepTokens = 512;
 
-int64_t row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens) {
-  return kv_row_bytes(info, codec, tokens, kPlanStepTokens);
+int64_t row_bytes(const ModelInfo& info, const MemoryRequest& request, int64_t tokens) {
+  return kv_row_bytes(info, request.codec, tokens, request.step_tokens);
 }
 
 // The longest context, in pages, whose cache fits; 0 = none.
@@ -25,7 +23,7 @@ int longest_context(const ModelInfo& info, const MemoryRequest& request, int64_t
   int low = 0, high = request.context_length / kPageTokens;
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    if (row_bytes(info, request.codec, int64_t{middle} * kPageTokens) <= bytes) {
+    if (row_bytes(info, request, int64_t{middle} * kPageTokens) <= bytes) {
       low = middle;
     } else {
       high = middle - 1;
@@ -56,7 +54,7 @@ std::string too_small(const ModelInfo& info, const MemoryRequest& request, int64
 MemoryPlan plan_memory(const ModelInfo& info, const MemoryRequest& request) {
   int64_t bytes = static_cast<int64_t>(static_cast<double>(request.available_bytes) * kCacheShare);
   if (request.budget_bytes > 0) bytes = request.budget_bytes - request.weight_bytes;
-  const int64_t needed = row_bytes(info, request.codec, request.context_length);
+  const int64_t needed = row_bytes(info, request, request.context_length);
   if (needed > bytes) {
     throw Error(ErrorCode::kMemory, too_small(info, request, needed, bytes), "context_length");
   }

@@ -19,6 +19,7 @@ struct MemoryRequest {
   int64_t available_bytes = 0;  // with the weights loaded already
   int context_length = 0;
   int max_rows = 0;
+  int step_tokens = 512;
   KvCodec codec = KvCodec::kF16;
 };
 

@@ -135,6 +135,21 @@ MaxOf max_of(std::span<const float> x) {
   return best;
 }
 
+void append_at_least(std::span<const float> x, float low, std::vector<int32_t>& indices) {
+  const auto append = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (x[i] >= low) indices.push_back(static_cast<int32_t>(i));
+    }
+  };
+  size_t i = 0;
+  for (; i + kLanes <= x.size(); i += kLanes) {
+    I4 found = {};
+    for (size_t r = 0; r < kRegisters; ++r) found |= load(x.data() + i + 4 * r) >= splat(low);
+    if (found[0] | found[1] | found[2] | found[3]) append(i, i + kLanes);
+  }
+  append(i, x.size());
+}
+
 double exp_each(std::span<const float> x, float max, float scale, std::span<float> out) {
   return sum_all<true>(x, max, scale, out.data());
 }

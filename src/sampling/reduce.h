@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace tandem {
 
@@ -14,6 +15,9 @@ struct MaxOf {
 };
 
 MaxOf max_of(std::span<const float> x);
+
+// Appends the indices of values >= low, ascending.
+void append_at_least(std::span<const float> x, float low, std::vector<int32_t>& indices);
 
 // e^x for x <= 0, within 2 units in the last place; 0 below about -87.
 float exp_nonpositive(float x);

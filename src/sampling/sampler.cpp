@@ -12,13 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr size_t kBlock = 512;
-
-// Bins of equal width below the largest logit; the last takes all the rest.
-// Monotone in x, so a bin holds a run of the tokens ordered by logit.
-int bin_of(float x, float max, int bins) {
-  const float below = (max - x) * 8.0f;
-  return below < static_cast<float>(bins - 1) ? static_cast<int>(below) : bins - 1;
-}
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -35,60 +29,63 @@ int32_t Sampler::choose(std::span<const float> logits, const SamplingParams& par
   const bool min_p = params.min_p > 0;
   if (!top_k && !top_p && !min_p) return draw_all(logits, max.value, scale, draw);
 
-  // The least likely token that every cut keeps.
-  Candidate last{.logit = -std::numeric_limits<float>::infinity(),
-                 .id = std::numeric_limits<int32_t>::max()};
-  if (min_p) last.logit = max.value + std::log(params.min_p);
-  if (top_k || top_p) {
-    weights_.resize(logits.size());
-    const double sum = exp_each(logits, max.value, 1.0f, weights_);
-    fill_bins(logits, max.value);
-    if (top_p) last = std::min(last, cut_top_p(logits, max.value, sum * params.top_p));
-    if (top_k) last = std::min(last, cut_top_k(logits, max.value, params.top_k));
-  }
-  return draw_kept(logits, max.value, scale, last, draw);
-}
-
-void Sampler::fill_bins(std::span<const float> logits, float max) {
-  std::fill(counts_, counts_ + kBins, 0);
-  std::fill(masses_, masses_ + kBins, 0.0);
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const int bin = bin_of(logits[i], max, kBins);
-    ++counts_[bin];
-    masses_[bin] += weights_[i];
-  }
-}
-
-void Sampler::gather_bin(std::span<const float> logits, float max, int bin) {
-  bin_.clear();
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (bin_of(logits[i], max, kBins) == bin) {
-      bin_.push_back({logits[i], static_cast<int32_t>(i), weights_[i]});
+  const double mass = top_p ? exp_sum(logits, max.value, 1.0f) * params.top_p : 0;
+  // Nearly always the cut lies among the few tokens that come near the best one;
+  // else all are looked at.
+  for (float low : {max.value - 5.0f, max.value - 10.0f, -kInf}) {
+    gather(logits, max.value, low);
+    Candidate last{.logit = low, .id = std::numeric_limits<int32_t>::max()};
+    bool found = low == -kInf;
+    if (min_p) {
+      const float least = max.value + std::log(params.min_p);
+      found |= least >= low;
+      last.logit = std::max(last.logit, least);
     }
+    if (top_k && std::ssize(candidates_) >= params.top_k) {
+      found = true;
+      last = std::min(last, cut_top_k(params.top_k));
+    }
+    if (top_p) {
+      double sum = 0;
+      for (const Candidate& candidate : candidates_) sum += candidate.weight;
+      if (sum >= mass) {
+        found = true;
+        last = std::min(last, cut_top_p(mass));
+      }
+    }
+    if (found) return draw_kept(max.value, scale, last, draw);
+  }
+  INVARIANT(false);
+  return max.index;
+}
+
+void Sampler::gather(std::span<const float> logits, float max, float low) {
+  ids_.clear();
+  append_at_least(logits, low, ids_);
+  logits_.clear();
+  for (int32_t id : ids_) logits_.push_back(logits[id]);
+  weights_.resize(ids_.size());
+  exp_each(logits_, max, 1.0f, weights_);
+  candidates_.clear();
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    candidates_.push_back({logits_[i], ids_[i], weights_[i]});
   }
 }
 
-Sampler::Candidate Sampler::cut_top_k(std::span<const float> logits, float max, int64_t k) {
-  int bin = 0;
-  int64_t before = 0;
-  for (; before + counts_[bin] < k; ++bin) before += counts_[bin];
-  gather_bin(logits, max, bin);
-  const auto kth = bin_.begin() + (k - before - 1);
-  std::nth_element(bin_.begin(), kth, bin_.end());
+// The k-th most likely candidate.
+Sampler::Candidate Sampler::cut_top_k(int64_t k) {
+  ranked_ = candidates_;
+  const auto kth = ranked_.begin() + (k - 1);
+  std::nth_element(ranked_.begin(), kth, ranked_.end());
   return *kth;
 }
 
-Sampler::Candidate Sampler::cut_top_p(std::span<const float> logits, float max, double mass) {
-  int bin = 0;
+// The candidate at which the weights, most likely first, reach `mass`.
+Sampler::Candidate Sampler::cut_top_p(double mass) {
+  ranked_ = candidates_;
+  auto first = ranked_.begin(), end = ranked_.end();
   double before = 0;
-  for (; bin < kBins - 1 && before + masses_[bin] < mass; ++bin) before += masses_[bin];
-  gather_bin(logits, max, bin);
-  // The bins' masses may round below `mass`: then all tokens are kept.
-  if (bin_.empty()) {
-    return {-std::numeric_limits<float>::infinity(), std::numeric_limits<int32_t>::max(), 0};
-  }
-  // Halve the range that holds the last kept token, then walk what is left.
-  auto first = bin_.begin(), end = bin_.end();
+  // Halve the range that holds it, then walk what is left.
   while (end - first > 32) {
     const auto middle = first + (end - first) / 2;
     std::nth_element(first, middle, end);
@@ -109,27 +106,24 @@ Sampler::Candidate Sampler::cut_top_p(std::span<const float> logits, float max, 
   return *first;
 }
 
-int32_t Sampler::draw_kept(std::span<const float> logits, float max, float scale,
-                           const Candidate& last, double draw) {
-  kept_.clear();
+// Draws among the candidates down to `last`, in the order of their ids.
+int32_t Sampler::draw_kept(float max, float scale, const Candidate& last, double draw) const {
+  const auto weight_of = [&](const Candidate& candidate) {
+    return last < candidate ? 0.0f : exp_nonpositive((candidate.logit - max) * scale);
+  };
   double sum = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] < last.logit) continue;
-    const auto id = static_cast<int32_t>(i);
-    if (logits[i] == last.logit && id > last.id) continue;
-    const float weight = exp_nonpositive((logits[i] - max) * scale);
-    kept_.push_back({logits[i], id, weight});
-    sum += weight;
-  }
+  for (const Candidate& candidate : candidates_) sum += weight_of(candidate);
   const double target = draw * sum;
   double passed = 0;
-  int32_t chosen = kept_.front().id;
-  for (const Candidate& candidate : kept_) {
-    if (candidate.weight == 0) continue;
+  int32_t chosen = -1;
+  for (const Candidate& candidate : candidates_) {
+    const float weight = weight_of(candidate);
+    if (weight == 0) continue;
     chosen = candidate.id;
-    passed += candidate.weight;
+    passed += weight;
     if (passed > target) break;
   }
+  INVARIANT(chosen >= 0);
   return chosen;
 }
 

@@ -30,27 +30,23 @@ class Sampler {
   struct Candidate {
     float logit = 0;
     int32_t id = 0;
-    float weight = 0;                               // e^(logit - max)
+    float weight = 0;                                // e^(logit - max)
     bool operator<(const Candidate& other) const {  // more likely first
       return logit != other.logit ? logit > other.logit : id < other.id;
     }
   };
-  static constexpr int kBins = 256;
 
-  void fill_bins(std::span<const float> logits, float max);
-  void gather_bin(std::span<const float> logits, float max, int bin);
-  Candidate cut_top_k(std::span<const float> logits, float max, int64_t k);
-  Candidate cut_top_p(std::span<const float> logits, float max, double mass);
-  int32_t draw_kept(std::span<const float> logits, float max, float scale, const Candidate& last,
-                    double draw);
+  void gather(std::span<const float> logits, float max, float low);
+  Candidate cut_top_k(int64_t k);
+  Candidate cut_top_p(double mass);
+  int32_t draw_kept(float max, float scale, const Candidate& last, double draw) const;
   int32_t draw_all(std::span<const float> logits, float max, float scale, double draw);
 
-  std::vector<float> weights_;  // [V]
-  std::vector<Candidate> bin_;  // the tokens of one bin
-  std::vector<Candidate> kept_;
+  std::vector<Candidate> candidates_;  // by id
+  std::vector<Candidate> ranked_;      // the same, partly ordered by likelihood
+  std::vector<int32_t> ids_;
+  std::vector<float> logits_, weights_;
   std::vector<double> block_sums_;
-  int32_t counts_[kBins] = {};
-  double masses_[kBins] = {};
 };
 
 }  // namespace tandem

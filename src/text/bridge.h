@@ -47,16 +47,13 @@ inline std::vector<int32_t> ids(const Ids& owned) {
 // the caller: kLoad for a file, kInvalid for a request.
 inline void check(tb_status status, const Buffer& error, ErrorCode invalid) {
   switch (status) {
-    case TB_OK:
-      return;
+    case TB_OK: return;
     case TB_UNSUPPORTED:
       throw Error(invalid == ErrorCode::kLoad ? ErrorCode::kLoad : ErrorCode::kUnsupported,
                   text(error));
     case TB_INVALID:
-    case TB_BUDGET:
-      throw Error(invalid, text(error));
-    case TB_INTERNAL:
-      break;
+    case TB_BUDGET: throw Error(invalid, text(error));
+    case TB_INTERNAL: break;
   }
   throw Error(ErrorCode::kInternal, text(error));
 }

@@ -35,9 +35,8 @@ ChatTemplate::ChatTemplate(std::string_view source, const Tokenizer& tokenizer)
     : tokenizer_(&tokenizer) {
   tb_template* handle = nullptr;
   bridge::Buffer error;
-  bridge::check(
-      tb_template_compile(bridge::str(source), tokenizer.handle(), &handle, error.out()), error,
-      ErrorCode::kInvalid);
+  bridge::check(tb_template_compile(bridge::str(source), tokenizer.handle(), &handle, error.out()),
+                error, ErrorCode::kInvalid);
   handle_.reset(handle);
   nlohmann::json constants = nlohmann::json::object();
   for (const auto& [name, token] : tokenizer.named_tokens()) constants[name] = token;

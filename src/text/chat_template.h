@@ -16,8 +16,8 @@ class Tokenizer;
 
 // What a template is given, as JSON text.
 struct ChatInput {
-  std::string messages = "[]";   // an array of objects
-  std::string variables = "{}";  // an object: tools, documents, enable_thinking, ...
+  std::string messages = "[]";        // an array of objects
+  std::string variables = "{}";       // an object: tools, documents, enable_thinking, ...
   bool add_generation_prompt = true;  // unless the variables say otherwise
   std::optional<int64_t> now;         // seconds since 1970 for strftime_now; none: the clock
 };

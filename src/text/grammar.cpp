@@ -10,8 +10,7 @@ void GrammarMatcher::Free::operator()(tb_matcher* handle) const { tb_matcher_fre
 GrammarMatcher GrammarMatcher::clone() const {
   tb_matcher* handle = nullptr;
   bridge::Buffer error;
-  bridge::check(tb_matcher_clone(handle_.get(), &handle, error.out()), error,
-                ErrorCode::kInvalid);
+  bridge::check(tb_matcher_clone(handle_.get(), &handle, error.out()), error, ErrorCode::kInvalid);
   return GrammarMatcher(handle);
 }
 
@@ -28,8 +27,7 @@ void GrammarMatcher::accept(int32_t id) {
 
 void GrammarMatcher::rollback(size_t count) {
   bridge::Buffer error;
-  bridge::check(tb_matcher_rollback(handle_.get(), count, error.out()), error,
-                ErrorCode::kInvalid);
+  bridge::check(tb_matcher_rollback(handle_.get(), count, error.out()), error, ErrorCode::kInvalid);
 }
 
 bool GrammarMatcher::is_stopped() const { return tb_matcher_is_stopped(handle_.get()); }
@@ -39,9 +37,9 @@ void GrammarCompiler::Free::operator()(tb_grammars* handle) const { tb_grammars_
 GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, std::span<const int32_t> eos_ids) {
   tb_grammars* handle = nullptr;
   bridge::Buffer error;
-  bridge::check(tb_grammars_new(tokenizer.handle(), eos_ids.data(), eos_ids.size(), &handle,
-                                error.out()),
-                error, ErrorCode::kInvalid);
+  bridge::check(
+      tb_grammars_new(tokenizer.handle(), eos_ids.data(), eos_ids.size(), &handle, error.out()),
+      error, ErrorCode::kInvalid);
   handle_.reset(handle);
 }
 

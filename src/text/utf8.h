@@ -21,8 +21,8 @@ class Utf8Stream {
  private:
   void start(unsigned char byte, std::string& out);
 
-  std::string held_;  // a valid beginning of a sequence
-  int missing_ = 0;   // bytes it still needs
+  std::string held_;                        // a valid beginning of a sequence
+  int missing_ = 0;                         // bytes it still needs
   unsigned char low_ = 0x80, high_ = 0xBF;  // allowed range of the next byte
 };
 

@@ -27,7 +27,7 @@ struct Shape {
 
 struct Chunk {
   int row = 0;
-  int begin = 0, end = 0;         // positions
+  int begin = 0, end = 0;            // positions
   int span_begin = 0, span_end = 0;  // positions that attend both ways
 };
 
@@ -300,10 +300,9 @@ TEST_CASE("q and k norms apply to each head or to all heads at once") {
 
 TEST_CASE("values may be the keys before norm and rope, with a norm of their own") {
   CHECK(worst_error({.k_is_v = true, .codec = KvCodec::kF32}) < 2e-5);
-  CHECK(worst_error({.k_is_v = true,
-                     .v_norm = true,
-                     .norm = Shape::Norm::kHead,
-                     .codec = KvCodec::kF32}) < 2e-5);
+  CHECK(worst_error(
+            {.k_is_v = true, .v_norm = true, .norm = Shape::Norm::kHead, .codec = KvCodec::kF32}) <
+        2e-5);
 }
 
 TEST_CASE("rope rotates all dims, some, pairs side by side, or none") {
@@ -322,11 +321,23 @@ TEST_CASE("a window, a softcap and sinks change the weights as defined") {
 }
 
 TEST_CASE("heads and dims may be odd, and values narrower than keys") {
-  CHECK(worst_error({.heads = 5, .kv_heads = 1, .head_dim = 30, .v_dim = 20, .rotated = 30,
+  CHECK(worst_error({.heads = 5,
+                     .kv_heads = 1,
+                     .head_dim = 30,
+                     .v_dim = 20,
+                     .rotated = 30,
                      .codec = KvCodec::kF32}) < 2e-5);
-  CHECK(worst_error({.heads = 70, .kv_heads = 1, .head_dim = 16, .v_dim = 8, .rotated = 16,
+  CHECK(worst_error({.heads = 70,
+                     .kv_heads = 1,
+                     .head_dim = 16,
+                     .v_dim = 8,
+                     .rotated = 16,
                      .codec = KvCodec::kF32}) < 2e-5);
-  CHECK(worst_error({.heads = 2, .kv_heads = 2, .head_dim = 80, .v_dim = 80, .rotated = 80,
+  CHECK(worst_error({.heads = 2,
+                     .kv_heads = 2,
+                     .head_dim = 80,
+                     .v_dim = 80,
+                     .rotated = 80,
                      .codec = KvCodec::kF16}) < kTolerance);
 }
 

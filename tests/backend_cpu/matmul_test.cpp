@@ -12,7 +12,9 @@ constexpr int kHighLimit = 16256;
 constexpr int kFastLimit = 127;
 
 int limit_of(Precision precision) {
-  return precision == Precision::kExact ? 0 : precision == Precision::kHigh ? kHighLimit : kFastLimit;
+  return precision == Precision::kExact  ? 0
+         : precision == Precision::kHigh ? kHighLimit
+                                         : kFastLimit;
 }
 
 std::vector<float> run_linear(Backend& be, const OwnedMatrix& w, const std::vector<float>& x,

@@ -42,10 +42,9 @@ struct Format {
 };
 
 inline std::vector<Format> quantised_formats() {
-  std::vector<Format> formats = {{WeightFormat::kQ4_0}, {WeightFormat::kQ4_1},
-                                 {WeightFormat::kQ5_0}, {WeightFormat::kQ5_1},
-                                 {WeightFormat::kQ8_0}, {WeightFormat::kQ4_K},
-                                 {WeightFormat::kQ5_K}, {WeightFormat::kQ6_K}};
+  std::vector<Format> formats = {
+      {WeightFormat::kQ4_0}, {WeightFormat::kQ4_1}, {WeightFormat::kQ5_0}, {WeightFormat::kQ5_1},
+      {WeightFormat::kQ8_0}, {WeightFormat::kQ4_K}, {WeightFormat::kQ5_K}, {WeightFormat::kQ6_K}};
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     formats.push_back({WeightFormat::kAffine, bits, 64, DType::kBF16});
   }
@@ -159,8 +158,7 @@ struct FlatStep {
   }
 };
 
-inline std::unique_ptr<Backend> backend(cpu::Isa isa, Precision precision,
-                                                int threads = 2) {
+inline std::unique_ptr<Backend> backend(cpu::Isa isa, Precision precision, int threads = 2) {
   return std::make_unique<cpu::CpuBackend>(
       BackendOptions{.precision = precision, .threads = threads}, isa);
 }

@@ -187,7 +187,7 @@ class FakeModel : public Model {
 
 }  // namespace
 
-std::shared_ptr<const Tokenizer> fake_tokenizer() {
+std::string fake_tokenizer_json() {
   // Byte-level spelling: printable ASCII as it is, F0 9F 98 80 as four letters.
   nlohmann::json vocab;
   for (int32_t id = 0; id < kEmojiToken; ++id) {
@@ -212,7 +212,11 @@ std::shared_ptr<const Tokenizer> fake_tokenizer() {
       {"post_processor", nullptr},
       {"decoder", byte_level},
       {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}};
-  return std::make_shared<const Tokenizer>(Tokenizer::from_json(tokenizer.dump()));
+  return tokenizer.dump();
+}
+
+std::shared_ptr<const Tokenizer> fake_tokenizer() {
+  return std::make_shared<const Tokenizer>(Tokenizer::from_json(fake_tokenizer_json()));
 }
 
 LoadedModel load_fake(const FakeOptions& options) {

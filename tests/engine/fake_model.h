@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "engine/load_model.h"
@@ -31,6 +32,7 @@ struct FakeOptions {
 // Byte-level tokens of kFakeVocab ids: 0 to 89 are one printable character each
 // (kFirstCharacter + id), 90 to 93 the bytes of an emoji, 94 is "ab", 95 the
 // control token "<end>".
+std::string fake_tokenizer_json();
 std::shared_ptr<const Tokenizer> fake_tokenizer();
 inline constexpr char kFirstCharacter = '!';
 inline constexpr int32_t kEmojiToken = 90, kTwoLetterToken = 94, kEndToken = 95;

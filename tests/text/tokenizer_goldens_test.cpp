@@ -30,7 +30,8 @@ void check_goldens(const Tokenizer& tokenizer, const std::string& name, bool dec
   REQUIRE(entries.size() == texts.size());
   int wrong = 0;
   const auto expect = [&](bool right, size_t i, const char* what) {
-    if (!right && ++wrong <= 10) FAIL_CHECK(name, ", text ", i, " (", texts[i].dump(), "): ", what);
+    if (!right && ++wrong <= 10)
+      FAIL_CHECK(std::string(what), " of text ", i, ": ", texts[i].dump());
   };
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::string text = texts[i];

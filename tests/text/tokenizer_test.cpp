@@ -41,8 +41,9 @@ TEST_CASE("byte-level BPE merges and decodes back") {
 
 TEST_CASE("every byte of a text survives a round trip") {
   const auto tokenizer = Tokenizer::from_gguf(byte_level_vocab());
-  for (const std::string& text : {std::string("naïve — 東京 🙂👩‍👩‍👧"), std::string(" \n\t  x"),
-                                  std::string("a\0b", 3), std::string("\xC2\xAD\x7F")}) {
+  for (const std::string& text :
+       {std::string("naïve — 東京 🙂👩‍👩‍👧"), std::string(" \n\t  x"),
+        std::string("a\0b", 3), std::string("\xC2\xAD\x7F")}) {
     CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
   }
 }

@@ -11,8 +11,8 @@ namespace tandem {
 
 std::unique_ptr<Backend> make_cpu_backend(const BackendOptions& options) {
   if (options.threads < 0 || options.threads > 1024) {
-    throw Error(ErrorCode::kInvalid, "threads must be between 1 and 1024, got " +
-                                         std::to_string(options.threads));
+    throw Error(ErrorCode::kInvalid,
+                "threads must be between 1 and 1024, got " + std::to_string(options.threads));
   }
   const char* forced = std::getenv("TANDEM_ISA");
   return std::make_unique<cpu::CpuBackend>(options, cpu::choose_isa(forced ? forced : ""));
@@ -38,24 +38,25 @@ Activations::Activations(std::shared_ptr<Arena> arena, int64_t rows, int64_t col
 
 Activations::~Activations() {
   if (round_ != arena_->round()) return;
-  const int64_t groups = cols / kGroupColumns;
   arena_->give_back(floats, rows * cols);
-  arena_->give_back(quant.codes, rows * cols);
-  arena_->give_back(quant.scale, rows * groups);
-  arena_->give_back(quant.scaled_sum, rows * groups);
-  arena_->give_back(quant.sum, rows * groups * 2);
+  const int64_t groups = quant.stride * cols / kGroupColumns;
+  arena_->give_back(quant.codes, groups * kGroupColumns);
+  arena_->give_back(quant.scale, groups);
+  arena_->give_back(quant.scaled_sum, groups);
+  arena_->give_back(quant.sum, groups * 2);
 }
 
 QuantizeArgs Activations::make_codes() {
-  const int64_t groups = cols / kGroupColumns;
   QuantizeArgs args;
   args.x = floats;
   args.columns = cols;
-  args.codes = arena_->take<int16_t>(rows * cols);
-  args.scale = arena_->take<float>(rows * groups);
-  args.scaled_sum = arena_->take<float>(rows * groups);
-  args.sum = arena_->take<int32_t>(rows * groups * 2);
-  quant = {args.codes, args.scale, args.scaled_sum, args.sum};
+  args.stride = rows | 1;
+  const int64_t groups = args.stride * cols / kGroupColumns;
+  args.codes = arena_->take<int16_t>(groups * kGroupColumns);
+  args.scale = arena_->take<float>(groups);
+  args.scaled_sum = arena_->take<float>(groups);
+  args.sum = arena_->take<int32_t>(groups * 2);
+  quant = {args.codes, args.scale, args.scaled_sum, args.sum, args.stride};
   return args;
 }
 
@@ -237,8 +238,8 @@ Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
     }
   });
   for (size_t i = 0; i < step.embedding_token.size(); i++) {
-    std::memcpy(out + step.embedding_token[i] * table.cols,
-                step.embeddings.data() + i * table.cols, table.cols * sizeof(float));
+    std::memcpy(out + step.embedding_token[i] * table.cols, step.embeddings.data() + i * table.cols,
+                table.cols * sizeof(float));
   }
   if (scale != 1.0f) {
     for (int64_t i = 0; i < n * table.cols; i++) out[i] *= scale;
@@ -316,8 +317,8 @@ Tensor CpuBackend::columns(const Tensor& x, int64_t begin, int64_t end) {
 Tensor CpuBackend::select_outputs(const Tensor& x, const Step& step) {
   Tensor y = make_tensor(static_cast<int64_t>(step.outputs.size()), x.cols);
   for (int64_t i = 0; i < y.rows; i++) {
-    std::memcpy(activations(y).floats + i * y.cols, activations(x).floats + step.outputs[i] * x.cols,
-                y.cols * sizeof(float));
+    std::memcpy(activations(y).floats + i * y.cols,
+                activations(x).floats + step.outputs[i] * x.cols, y.cols * sizeof(float));
   }
   return y;
 }

@@ -139,8 +139,8 @@ class CpuBackend final : public Backend {
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
   bool any_quantised_ = false;
-  Block matmul_scratch_;             // one MatmulScratch a worker
-  Block float_scratch_;              // floats of each worker
+  Block matmul_scratch_;              // one MatmulScratch a worker
+  Block float_scratch_;               // floats of each worker
   int64_t float_scratch_floats_ = 0;  // of one worker
   std::vector<Angles> angles_;
   std::vector<Visible> visible_;

@@ -26,8 +26,7 @@ int64_t codec_bytes(KvCodec codec) {
 }
 
 size_t physical_bytes() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -35,12 +34,11 @@ size_t physical_bytes() {
 CpuKvStore::CpuKvStore(const KvSpec& spec) : spec_(spec) {
   INVARIANT(spec.layers > 0 && spec.kv_heads > 0 && spec.k_dim > 0 && spec.v_dim > 0);
   element_bytes_ = codec_bytes(spec.codec);
-  layer_bytes_ =
-      int64_t{kPageTokens} * spec.kv_heads * (spec.k_dim + spec.v_dim) * element_bytes_;
+  layer_bytes_ = int64_t{kPageTokens} * spec.kv_heads * (spec.k_dim + spec.v_dim) * element_bytes_;
   page_bytes_ = layer_bytes_ * spec.layers;
   reserved_bytes_ = round_up(std::max<int64_t>(physical_bytes(), page_bytes_), 4096);
-  void* memory = mmap(nullptr, reserved_bytes_, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw Error(ErrorCode::kMemory, "[kv] could not reserve " +
                                         std::to_string(reserved_bytes_ >> 20) +
@@ -56,9 +54,9 @@ void CpuKvStore::grow(int64_t pages) {
   const int64_t bytes = round_up(pages * page_bytes_, 4096);
   if (static_cast<size_t>(bytes) > reserved_bytes_ ||
       mprotect(base_, bytes, PROT_READ | PROT_WRITE) != 0) {
-    throw Error(ErrorCode::kPoolExhausted,
-                "[kv] no memory for " + std::to_string(pages) + " pages of " +
-                    std::to_string(page_bytes_) + " bytes");
+    throw Error(ErrorCode::kPoolExhausted, "[kv] no memory for " + std::to_string(pages) +
+                                               " pages of " + std::to_string(page_bytes_) +
+                                               " bytes");
   }
   pages_ = pages;
 }

@@ -298,9 +298,8 @@ TileFormat tile_format(const StoredMatrix& matrix) {
     case WeightFormat::kBF16: format.dense_type = DType::kBF16; break;
     default:
       set_quantised(format, matrix);
-      check_columns(matrix, matrix.format == WeightFormat::kAffine
-                                ? matrix.group_size
-                                : block_columns(matrix.format));
+      check_columns(matrix, matrix.format == WeightFormat::kAffine ? matrix.group_size
+                                                                   : block_columns(matrix.format));
       lay_out(format);
       return format;
   }

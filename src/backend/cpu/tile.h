@@ -26,9 +26,11 @@ inline constexpr int kGroupColumns = 32;
 enum class CodePlane : uint8_t { kNibble, kNibble1, kNibble2, kByte };
 
 enum class ScalePlane : uint8_t {
-  kF16, kBF16, kF32,
-  kSuperU8,   // f16 d of 256 columns times u8 of 32; min = -(dmin * u8)
-  kSuperS8,   // f16 d of 256 columns times s8 of 16
+  kF16,
+  kBF16,
+  kF32,
+  kSuperU8,  // f16 d of 256 columns times u8 of 32; min = -(dmin * u8)
+  kSuperS8,  // f16 d of 256 columns times s8 of 16
 };
 
 // The format of one segment with its plane offsets for K columns.
@@ -56,7 +58,7 @@ TileFormat tile_format(const StoredMatrix& matrix);
 // 16 columns x rows... one group of 32 columns of one row, as stored.
 struct StoredGroup {
   uint8_t codes[kGroupColumns];
-  uint32_t scale[2];   // bits of the scale plane's type; [1] only if halves()
+  uint32_t scale[2];  // bits of the scale plane's type; [1] only if halves()
   uint32_t min;
   uint16_t super_scale, super_min;  // f16 bits
 };

@@ -57,8 +57,8 @@ struct AttentionKernels {
   // All of a block: every partition, merged and written out.
   void (*block)(const AttentionArgs&, const AttentionBlock&, float* scratch);
   // One partition of a block into states [queries][state_floats].
-  void (*partition)(const AttentionArgs&, const AttentionBlock&, int64_t partition,
-                    float* scratch, float* states);
+  void (*partition)(const AttentionArgs&, const AttentionBlock&, int64_t partition, float* scratch,
+                    float* states);
   // Merges `count` partitions' states, [partition][queries], and writes out.
   void (*merge)(const AttentionArgs&, const AttentionBlock&, int64_t count, float* states);
 };

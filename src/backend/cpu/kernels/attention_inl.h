@@ -16,13 +16,13 @@ constexpr int kKeys = kPageTokens;
 constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 struct Scratch {
-  float* keys;    // [head_dim][kKeys]
-  float* values;  // [kKeys][padded v_dim]
-  float* scores;  // [queries][kKeys]
-  float* decay;   // [queries] e^(old maximum - new maximum)
-  int32_t* begin; // [queries] visible keys of the page at hand
+  float* keys;     // [head_dim][kKeys]
+  float* values;   // [kKeys][padded v_dim]
+  float* scores;   // [queries][kKeys]
+  float* decay;    // [queries] e^(old maximum - new maximum)
+  int32_t* begin;  // [queries] visible keys of the page at hand
   int32_t* end;
-  float* part;    // states
+  float* part;  // states
   float* total;
 };
 
@@ -217,7 +217,7 @@ static void add_all_values(const AttentionArgs& a, int64_t queries, bool full, c
 
 struct PageView {
   bool any = false;
-  bool full = true;   // every query sees every key
+  bool full = true;       // every query sees every key
   int64_t begin = kKeys;  // keys that some query sees
   int64_t end = 0;
 };

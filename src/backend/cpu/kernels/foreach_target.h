@@ -46,7 +46,7 @@ namespace tandem::cpu::avx2 {
 #undef TANDEM_SIMD_AVX2
 #if defined(__clang__)
 #pragma clang attribute pop
-#pragma clang attribute push( \
+#pragma clang attribute push(                                                               \
     __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni"))), \
     apply_to = function)
 #else

@@ -18,12 +18,15 @@
 
 namespace tandem::cpu {
 
-// Activations as integers: x = scale * code, one scale for 32 columns.
+// Activations as integers: x = scale * code, one scale for 32 columns. Group by
+// group, so that the same columns of neighbouring tokens are neighbours; `stride`
+// is the number of tokens or one more, to spread groups over the cache's sets.
 struct QuantView {
-  const int16_t* codes = nullptr;     // [n, K], columns of a quad in the order 0 2 1 3
-  const float* scale = nullptr;       // [n, K / 32]
-  const float* scaled_sum = nullptr;  // [n, K / 32] scale * float(sum of codes)
-  const int32_t* sum = nullptr;       // [n, K / 16] sums of codes
+  const int16_t* codes = nullptr;     // [K / 32, stride, 32], a quad's columns as 0 2 1 3
+  const float* scale = nullptr;       // [K / 32, stride]
+  const float* scaled_sum = nullptr;  // [K / 32, stride] scale * float(sum of codes)
+  const int32_t* sum = nullptr;       // [K / 32, stride, 2] sums of 16 codes
+  int64_t stride = 0;
 };
 
 // Two tiles computed together. rows[1] = 0: there is no second.
@@ -40,9 +43,9 @@ struct Epilogue {
   const float* bias = nullptr;      // [rows]
   const float* residual = nullptr;  // [n, stride]
   float scale = 1.0f;
-  float softcap = 0;                // 0 = none
+  float softcap = 0;  // 0 = none
   bool has_activation = false;
-  bool gated = false;               // out = act(first tile) * second tile
+  bool gated = false;  // out = act(first tile) * second tile
   Activation activation = Activation::kSilu;
 };
 
@@ -57,7 +60,7 @@ struct MatmulArgs {
 
 // Tokens that one call may be given, and what a worker needs beside its stack.
 inline constexpr int kMatmulTokens = 192;
-inline constexpr int kBlockColumns = 256;   // expanded at once
+inline constexpr int kBlockColumns = 256;    // expanded at once
 inline constexpr int kStreamColumns = 1024;  // whose scales are expanded at once
 struct alignas(64) MatmulScratch {
   float weights[2][kBlockColumns * kTileRows];  // floats, or int16 pairs

@@ -17,6 +17,7 @@ struct QuantizeArgs {
   const float* x = nullptr;
   int64_t columns = 0;
   int limit = 0;  // largest code: 16256 (high) or 127 (fast)
+  int64_t stride = 0;
   int16_t* codes = nullptr;
   float* scale = nullptr;
   float* scaled_sum = nullptr;
@@ -25,7 +26,7 @@ struct QuantizeArgs {
 
 struct NormArgs {
   const float* x = nullptr;
-  float* out = nullptr;           // may be x
+  float* out = nullptr;  // may be x
   int64_t columns = 0;
   const float* weight = nullptr;  // null = ones
   const float* bias = nullptr;    // null = zeros
@@ -47,19 +48,19 @@ struct ElementwiseArgs {
 // Projected rows [q heads | k heads | v heads] to q and to the pages.
 struct QkvArgs {
   const QkvOptions* options = nullptr;
-  const float* qkv = nullptr;      // [n, stride]
+  const float* qkv = nullptr;  // [n, stride]
   int64_t stride = 0;
-  const float* q_norm = nullptr;   // null = none
+  const float* q_norm = nullptr;  // null = none
   const float* k_norm = nullptr;
-  bool q_norm_whole = false;       // over all heads at once
+  bool q_norm_whole = false;  // over all heads at once
   bool k_norm_whole = false;
-  const float* cos = nullptr;      // [n, dims / 2]; null = no rotation
+  const float* cos = nullptr;  // [n, dims / 2]; null = no rotation
   const float* sin = nullptr;
   int64_t rope_half = 0;
   KvPlanes kv;
-  const int32_t* page = nullptr;   // [n] the page of each token
-  const int32_t* slot = nullptr;   // [n] its place in that page
-  float* q = nullptr;              // [n, heads * head_dim]
+  const int32_t* page = nullptr;  // [n] the page of each token
+  const int32_t* slot = nullptr;  // [n] its place in that page
+  float* q = nullptr;             // [n, heads * head_dim]
 };
 
 struct RowKernels {

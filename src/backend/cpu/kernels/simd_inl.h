@@ -36,8 +36,8 @@ TANDEM_INLINE F f_select_less(F a, F b, F x, F y) {
 }
 // a * 2^n for n in [-126, 127].
 TANDEM_INLINE F f_times_power(F a, I n) {
-  return _mm512_mul_ps(a, _mm512_castsi512_ps(_mm512_slli_epi32(
-                              _mm512_add_epi32(n, _mm512_set1_epi32(127)), 23)));
+  return _mm512_mul_ps(
+      a, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23)));
 }
 TANDEM_INLINE F f_load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
@@ -183,12 +183,8 @@ TANDEM_INLINE __m256 f_halves_hi(F a) { return a.b; }
 
 TANDEM_INLINE I i_zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 TANDEM_INLINE I i_set(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-TANDEM_INLINE I i_add(I a, I b) {
-  return {_mm256_add_epi32(a.a, b.a), _mm256_add_epi32(a.b, b.b)};
-}
-TANDEM_INLINE I i_max(I a, I b) {
-  return {_mm256_max_epi32(a.a, b.a), _mm256_max_epi32(a.b, b.b)};
-}
+TANDEM_INLINE I i_add(I a, I b) { return {_mm256_add_epi32(a.a, b.a), _mm256_add_epi32(a.b, b.b)}; }
+TANDEM_INLINE I i_max(I a, I b) { return {_mm256_max_epi32(a.a, b.a), _mm256_max_epi32(a.b, b.b)}; }
 TANDEM_INLINE I i_abs_bits(F a) {
   a = f_abs(a);
   return {_mm256_castps_si256(a.a), _mm256_castps_si256(a.b)};

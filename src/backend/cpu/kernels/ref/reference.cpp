@@ -56,7 +56,7 @@ Quantised quantise(std::span<const float> x, int limit) {
     for (const float value : group) {
       q.codes.push_back(usable ? static_cast<int32_t>(std::nearbyint(value * inverse)) : 0);
     }
-    q.scale.push_back(!finite ? std::numeric_limits<float>::quiet_NaN()
+    q.scale.push_back(!finite  ? std::numeric_limits<float>::quiet_NaN()
                       : usable ? max / static_cast<float>(limit)
                                : 0.0f);
   }

@@ -1,0 +1,104 @@
+#include "engine/memory.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "engine/kv_pools.h"
+#include "engine/memory_plan.h"
+
+using namespace tandem;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A made-up /proc and /sys.
+class FakeRoot {
+ public:
+  FakeRoot()
+      : path_(fs::temp_directory_path() /
+              ("tandem_memory_" +
+               std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()))) {
+    write("/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n");
+  }
+  ~FakeRoot() { fs::remove_all(path_); }
+
+  void write(const std::string& name, const std::string& text) const {
+    const fs::path file = path_.string() + name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  int64_t available() const { return available_memory_bytes(path_.string()); }
+
+ private:
+  fs::path path_;
+};
+
+ModelInfo model_info(int32_t window = 0) {
+  ModelInfo info;
+  info.kv_groups.push_back(
+      {.layers = 2, .kv_heads = 1, .k_dim = 64, .v_dim = 64, .window = window});
+  return info;
+}
+
+MemoryRequest request() {
+  return {.weight_bytes = 1000, .available_bytes = 1 << 30, .context_length = 1024, .max_rows = 4};
+}
+
+}  // namespace
+
+TEST_CASE("available memory is what the system says when no control group limits it") {
+  FakeRoot root;
+  CHECK(root.available() == 8000 * 1024);
+  root.write("/proc/self/cgroup", "0::/\n");
+  CHECK(root.available() == 8000 * 1024);
+  root.write("/sys/fs/cgroup/memory.max", "max\n");
+  CHECK(root.available() == 8000 * 1024);
+}
+
+TEST_CASE("a control group's limit counts, also that of a group further up") {
+  FakeRoot root;
+  root.write("/proc/self/cgroup", "0::/outer/inner\n");
+  root.write("/sys/fs/cgroup/outer/memory.max", "5000\n");
+  root.write("/sys/fs/cgroup/outer/memory.current", "2000\n");
+  root.write("/sys/fs/cgroup/outer/memory.stat", "anon 1\ninactive_file 300\n");
+  root.write("/sys/fs/cgroup/outer/inner/memory.max", "9000\n");
+  root.write("/sys/fs/cgroup/outer/inner/memory.current", "2000\n");
+  CHECK(root.available() == 3300);
+}
+
+TEST_CASE("version 1 of control groups is understood") {
+  FakeRoot root;
+  root.write("/proc/self/cgroup", "9:cpu:/x\n4:memory:/box\n");
+  root.write("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "5000\n");
+  root.write("/sys/fs/cgroup/memory/box/memory.usage_in_bytes", "6000\n");
+  CHECK(root.available() == 0);
+}
+
+TEST_CASE("the cache may grow to what all rows need, or to what there is") {
+  const int64_t row = kv_row_bytes(model_info(), KvCodec::kF16, 1024, 512);
+  CHECK(row == 1024 * 2 * 2 * 64 * 2);
+  CHECK(plan_memory(model_info(), request()).kv_bytes_max == 4 * row);
+  MemoryRequest tight = request();
+  tight.budget_bytes = 1000 + 2 * row;
+  CHECK(plan_memory(model_info(), tight).kv_bytes_max == 2 * row);
+}
+
+TEST_CASE("a sliding window bounds what a row's cache needs") {
+  CHECK(kv_row_bytes(model_info(128), KvCodec::kF16, 100'000, 64) ==
+        kv_row_bytes(model_info(128), KvCodec::kF16, 200'000, 64));
+}
+
+TEST_CASE("a cache that does not fit is refused with the context that would") {
+  MemoryRequest tight = request();
+  tight.budget_bytes = 1000 + kv_row_bytes(model_info(), KvCodec::kF16, 640, 512);
+  try {
+    plan_memory(model_info(), tight);
+    FAIL("must throw");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::kMemory);
+    CHECK(std::string(error.what()).find("a context length of 640 would fit") != std::string::npos);
+  }
+}
