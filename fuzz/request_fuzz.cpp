@@ -9,7 +9,8 @@
 
 namespace {
 
-const tandem::api::ModelFacts kModel{.id = "m", .context_length = 64, .vocab_size = 1000, .defaults = {}};
+const tandem::api::ModelFacts kModel{
+    .id = "m", .context_length = 64, .vocab_size = 1000, .defaults = {}};
 
 void check_row(const tandem::api::CallOptions& options) {
   try {

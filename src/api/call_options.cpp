@@ -14,6 +14,7 @@ constexpr int64_t kIntMax = std::numeric_limits<int32_t>::max();
 constexpr int kMaxChoices = 128;
 constexpr size_t kMaxStops = 64;
 constexpr float kNearZeroTopP = 1e-6f;
+constexpr size_t kTokenBytesMax = 256;  // on average over a text, with a wide margin
 
 template <typename T>
 std::optional<T> cast(const auto& value) {
@@ -159,6 +160,13 @@ CallOptions parse_call_options(Fields& fields) {
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "parallel_tool_calls"});
   return options;
+}
+
+void check_text_size(size_t bytes, const ModelFacts& model) {
+  if (bytes / kTokenBytesMax <= static_cast<size_t>(model.context_length)) return;
+  throw Error(ErrorCode::kContextLength,
+              "the prompt has " + std::to_string(bytes) + " bytes, more than the context of " +
+                  std::to_string(model.context_length) + " tokens can hold: shorten the prompt");
 }
 
 Request make_request(const CallOptions& options, const ModelFacts& model,

@@ -42,6 +42,10 @@ struct ModelFacts {
 // honoured yet and whose loss would change the result are kUnsupported.
 CallOptions parse_call_options(Fields& fields);
 
+// Refuses text so long that it cannot fit into the context, before the work of
+// encoding it: Error(kContextLength).
+void check_text_size(size_t bytes, const ModelFacts& model);
+
 // The row of one choice. Without a max_tokens anywhere, `builtin_max_tokens`
 // holds (0 = up to the context length). max_tokens is clamped to what the
 // context leaves; a prompt that leaves nothing is Error(kContextLength).

@@ -1,6 +1,7 @@
 #include "server/connection.h"
 
 #include <boost/beast/http.hpp>
+#include <optional>
 
 #include "api/errors.h"
 #include "api/sse.h"
@@ -162,7 +163,7 @@ asio::awaitable<bool> Connection::serve_one() {
   RequestHead head;
   HttpRequest request;
   if (!co_await read_request(head, request)) co_return false;
-  Active active(activity_);
+  std::optional<Active> active(activity_);
   const auto begun = std::chrono::steady_clock::now();
   auto reply = co_await run_handler(request);
   // HTTP/1.0 has no chunks: the end of a stream is the end of the connection.
@@ -171,8 +172,10 @@ asio::awaitable<bool> Connection::serve_one() {
   const bool written = co_await write_reply(head, request, reply);
   log(request, reply, written, begun);
   reply.producer.reset();
-  if (written && !head.keep_alive) co_await linger();
-  co_return written&& head.keep_alive;
+  active.reset();
+  if (!written) co_return false;
+  if (!head.keep_alive) co_await linger();
+  co_return head.keep_alive;
 }
 
 asio::awaitable<bool> Connection::wait_for_bytes() {

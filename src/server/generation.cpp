@@ -13,7 +13,9 @@ Error stopping_error() {
 Error row_error(const Event& event) {
   if (event.finish == FinishReason::kError)
     return {static_cast<ErrorCode>(event.error_code), event.error};
-  return {ErrorCode::kUnavailable, event.error.empty() ? "the request was cancelled" : event.error};
+  // Nobody who still reads has cancelled it: the engine is being drained.
+  if (event.error.empty()) return stopping_error();
+  return {ErrorCode::kUnavailable, event.error};
 }
 
 }  // namespace
@@ -38,7 +40,7 @@ bool Generation::take(int row, std::string& out) {
   Event event;
   if (!rows_[row]->try_next(event)) return false;
   if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled)
-    throw stopping_ ? stopping_error() : row_error(event);
+    throw row_error(event);
   writer_->on_event(row, event, out);
   if (event.finish == FinishReason::kNone) return true;
   usage_.add(row, event.usage);

@@ -141,6 +141,20 @@ TEST_CASE("lists of prompts times n give choices in order, one seed for all") {
   }
 }
 
+TEST_CASE("text that can never fit is refused before it is encoded") {
+  Routes routes(says("x"));
+  const std::string text(1'000'000, 'a');  // the context holds 1,000 tokens
+  for (const auto& [path, body] :
+       {std::pair{"/v1/completions", R"({"prompt":")" + text + "\"}"},
+        std::pair{"/v1/chat/completions",
+                  R"({"messages":[{"role":"user","content":")" + text + "\"}]}"}}) {
+    const auto reply = routes.ask("POST", path, body);
+    CHECK(reply.status == 400);
+    CHECK(reply.body.find("bytes") != std::string::npos);
+    CHECK(reply.body.find("context_length_exceeded") != std::string::npos);
+  }
+}
+
 TEST_CASE("an exception that is no Error is 500 and hides its text") {
   Routes routes([](ScriptedRow&) { throw std::runtime_error("secret detail"); });
   const auto reply = routes.ask("POST", "/v1/chat/completions", kChat);

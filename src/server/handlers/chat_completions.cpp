@@ -24,6 +24,7 @@ void check_can_chat(const App& app) {
 HttpReply chat_completions(const api::openai::ChatRequest& in, App& app) {
   check_model(in.options, app);
   check_can_chat(app);
+  api::check_text_size(in.messages.size(), app.model.facts());
   std::vector<std::unique_ptr<Row>> rows;
   submit_choices(in.options, app.model.encode_chat(in.messages, in.template_variables),
                  /*builtin_max_tokens=*/0, {.generated = in.logprobs},

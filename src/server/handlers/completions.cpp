@@ -19,7 +19,9 @@ std::vector<int32_t> prompt_ids(const api::openai::Prompt& prompt, const App& ap
   if (!app.model.has_tokenizer())
     throw Error(ErrorCode::kUnsupported,
                 "this model has no tokenizer: send the prompt as token ids", "prompt");
-  return app.model.encode(std::get<std::string>(prompt));
+  const auto& text = std::get<std::string>(prompt);
+  api::check_text_size(text.size(), app.model.facts());
+  return app.model.encode(text);
 }
 
 std::string echoed_text(const api::openai::Prompt& prompt, const App& app) {
