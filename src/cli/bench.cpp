@@ -41,7 +41,7 @@ struct BenchResult {
   std::vector<std::pair<int, double>> decode_tps;  // rows, all rows together
 };
 
-void note(const std::string& progress) { std::cerr << progress << std::endl; }
+void note(const std::string& progress) { std::cerr << progress << '\n'; }
 
 template <typename Measure>
 double best_of(int repeat, Measure&& measure) {
@@ -95,7 +95,7 @@ void print_json(const BenchResult& result, const ModelCard& card, const BenchOpt
       {"depth", options.depth},
       {"prefill", {{"tokens", options.prompt_tokens}, {"tps", result.prefill_tps}}},
       {"decode", std::move(decode)}};
-  std::cout << api::to_text(out) << std::endl;
+  std::cout << api::to_text(out) << '\n';
 }
 
 void print_table(const BenchResult& result, const ModelCard& card, const BenchOptions& options) {

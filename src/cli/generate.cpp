@@ -108,7 +108,7 @@ int generate(GenerateOptions& options) {
   const auto answer = read_answer(*stream, !options.json);
   signals.on_stop({});
   if (options.json) print_json(answer, seed, model.facts().id);
-  std::cout << std::endl;
+  std::cout << '\n' << std::flush;
   return signals.received() ? 128 + signals.received() : 0;
 }
 

@@ -64,7 +64,7 @@ std::string unexpected(const Program& program) {
 }
 
 int fail(const std::string& message) {
-  std::cerr << "tandem: " << message << std::endl;
+  std::cerr << "tandem: " << message << '\n';
   return 1;
 }
 

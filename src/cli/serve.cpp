@@ -115,7 +115,7 @@ int serve(ServeOptions& options) {
       .model = model, .options = options.app, .started = static_cast<int64_t>(std::time(nullptr))});
   signals.set_patient();
   http->listen();
-  std::cout << "ready " << http->address() << " model=" << model.facts().id << std::endl;
+  std::cout << "ready " << http->address() << " model=" << model.facts().id << '\n' << std::flush;
   signals.wait();
   drain(*app, engine, *http, options.shutdown_seconds);
   http.reset();

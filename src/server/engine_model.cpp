@@ -2,11 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "api/encode.h"
 
 namespace tandem::server {
 namespace {
+
+constexpr double kStepMsMax = 60'000;
 
 class StreamRow : public Row {
  public:
@@ -40,20 +41,24 @@ EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line
              .defaults = command_line.over(of_model_files(card_.defaults))} {}
 
 std::vector<int32_t> EngineModel::encode(std::string_view text) const {
-  return card_.tokenizer->encode(text, {.parse_special = true, .add_special = true});
+  return api::encode_prompt(*card_.tokenizer, text);
 }
 
 std::vector<int32_t> EngineModel::encode_chat(const std::string& messages,
                                               const std::string& variables) const {
-  return card_.chat_template->encode({.messages = messages, .variables = variables});
+  return api::encode_chat(*card_.chat_template, messages, variables);
 }
 
 std::string EngineModel::token_bytes(int32_t id) const {
-  return card_.tokenizer ? std::string(card_.tokenizer->token_bytes(id)) : std::string();
+  return card_.tokenizer ? api::token_bytes(*card_.tokenizer, id) : std::string();
 }
 
 std::unique_ptr<Row> EngineModel::submit(Request request) {
   return std::make_unique<StreamRow>(engine_.submit(std::move(request)));
+}
+
+bool EngineModel::ready() const {
+  return engine_.ready() && engine_.stats().running_step_ms < kStepMsMax;
 }
 
 api::OrderedJson EngineModel::stats() const {

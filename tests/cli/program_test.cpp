@@ -1,11 +1,11 @@
+#include "cli/program.h"
+
 #include <doctest/doctest.h>
 
 #include <iostream>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "cli/program.h"
 
 namespace {
 

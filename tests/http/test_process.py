@@ -78,6 +78,31 @@ def test_sigterm_refuses_new_work_ends_streams_and_exits_0():
     assert not errors and "error" in events[-1]
 
 
+def test_at_the_deadline_all_kinds_of_clients_get_an_end():
+    events, errors, answers = [], [], []
+    with ServerProcess("--shutdown-timeout", "1") as server:
+        readers = [start_stream(server.url, events, errors) for _ in range(3)]
+        body = json.dumps({**ENDLESS, "stream": True}).encode()
+        silent = socket.create_connection((server.host, server.port))  # and never reads
+        silent.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+                       % len(body) + body)
+        whole = threading.Thread(target=lambda: answers.append(
+            httpx.post(server.url + "/v1/completions", json=ENDLESS, timeout=60)))
+        whole.start()
+        long = threading.Thread(target=lambda: answers.append(
+            httpx.post(server.url + "/v1/completions", timeout=60,
+                       json={**ENDLESS, "prompt": "and then " * 3000})))
+        long.start()
+        assert eventually(lambda: active_rows(server.url) == 6)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(WAIT_SECONDS_MAX) == 0
+        for thread in [*readers, whole, long]:
+            thread.join()
+        silent.close()
+    assert not errors and sum("error" in event for event in events) == 3
+    assert [answer.status_code for answer in answers] == [503, 503]
+
+
 def test_running_requests_finish_while_the_server_drains():
     answers = []
     with ServerProcess() as server:
@@ -152,6 +177,17 @@ def test_the_ready_line_is_all_of_stdout():
     assert out == ""
     assert "/v1/chat/completions 200" in err and "prompt=" in err
     assert prompt not in err and "k3y" not in err
+
+
+def test_an_endless_chat_template_is_a_clear_error_and_hurts_nobody(tmp_path):
+    template = tmp_path / "endless.jinja"
+    template.write_text("{% for a in range(2000) %}{% for b in range(2000) %}"
+                        "{% for c in range(2000) %}x{% endfor %}{% endfor %}{% endfor %}")
+    with ServerProcess("--chat-template", str(template)) as server:
+        answer = httpx.post(server.url + "/v1/chat/completions", json=SHORT, timeout=60)
+        assert answer.status_code == 400 and "template" in answer.json()["error"]["message"]
+        answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1})
+        assert answer.status_code == 200
 
 
 def test_errors_at_the_start_are_one_line(tandem_server, tmp_path):

@@ -38,24 +38,25 @@ Activations::Activations(std::shared_ptr<Arena> arena, int64_t rows, int64_t col
 
 Activations::~Activations() {
   if (round_ != arena_->round()) return;
-  const int64_t groups = cols / kGroupColumns;
   arena_->give_back(floats, rows * cols);
-  arena_->give_back(quant.codes, rows * cols);
-  arena_->give_back(quant.scale, rows * groups);
-  arena_->give_back(quant.scaled_sum, rows * groups);
-  arena_->give_back(quant.sum, rows * groups * 2);
+  const int64_t groups = quant.stride * cols / kGroupColumns;
+  arena_->give_back(quant.codes, groups * kGroupColumns);
+  arena_->give_back(quant.scale, groups);
+  arena_->give_back(quant.scaled_sum, groups);
+  arena_->give_back(quant.sum, groups * 2);
 }
 
 QuantizeArgs Activations::make_codes() {
-  const int64_t groups = cols / kGroupColumns;
   QuantizeArgs args;
   args.x = floats;
   args.columns = cols;
-  args.codes = arena_->take<int16_t>(rows * cols);
-  args.scale = arena_->take<float>(rows * groups);
-  args.scaled_sum = arena_->take<float>(rows * groups);
-  args.sum = arena_->take<int32_t>(rows * groups * 2);
-  quant = {args.codes, args.scale, args.scaled_sum, args.sum};
+  args.stride = rows | 1;
+  const int64_t groups = args.stride * cols / kGroupColumns;
+  args.codes = arena_->take<int16_t>(groups * kGroupColumns);
+  args.scale = arena_->take<float>(groups);
+  args.scaled_sum = arena_->take<float>(groups);
+  args.sum = arena_->take<int32_t>(groups * 2);
+  quant = {args.codes, args.scale, args.scaled_sum, args.sum, args.stride};
   return args;
 }
 

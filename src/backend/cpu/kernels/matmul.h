@@ -18,12 +18,15 @@
 
 namespace tandem::cpu {
 
-// Activations as integers: x = scale * code, one scale for 32 columns.
+// Activations as integers: x = scale * code, one scale for 32 columns. Group by
+// group, so that the same columns of neighbouring tokens are neighbours; `stride`
+// is the number of tokens or one more, to spread groups over the cache's sets.
 struct QuantView {
-  const int16_t* codes = nullptr;     // [n, K], columns of a quad in the order 0 2 1 3
-  const float* scale = nullptr;       // [n, K / 32]
-  const float* scaled_sum = nullptr;  // [n, K / 32] scale * float(sum of codes)
-  const int32_t* sum = nullptr;       // [n, K / 16] sums of codes
+  const int16_t* codes = nullptr;     // [K / 32, stride, 32], a quad's columns as 0 2 1 3
+  const float* scale = nullptr;       // [K / 32, stride]
+  const float* scaled_sum = nullptr;  // [K / 32, stride] scale * float(sum of codes)
+  const int32_t* sum = nullptr;       // [K / 32, stride, 2] sums of 16 codes
+  int64_t stride = 0;
 };
 
 // Two tiles computed together. rows[1] = 0: there is no second.

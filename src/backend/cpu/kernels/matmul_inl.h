@@ -71,10 +71,19 @@ struct GroupCodes {
   const uint8_t* high;
 };
 
+template <CodePlane kCodes>
+constexpr int64_t code_bytes() {
+  return kCodes == CodePlane::kByte ? 512 : 256;
+}
+
+template <CodePlane kCodes>
+constexpr int64_t high_bytes() {
+  return kCodes == CodePlane::kNibble1 ? 64 : kCodes == CodePlane::kNibble2 ? 128 : 0;
+}
+
+template <CodePlane kCodes>
 TANDEM_INLINE GroupCodes group_codes(const TileFormat& f, const uint8_t* tile, int64_t g) {
-  const int64_t bytes = f.codes == CodePlane::kByte ? 512 : 256;
-  const int64_t high = f.codes == CodePlane::kNibble1 ? 64 : 128;
-  return {tile + f.codes_at + g * bytes, tile + f.high_at + g * high};
+  return {tile + f.codes_at + g * code_bytes<kCodes>(), tile + f.high_at + g * high_bytes<kCodes>()};
 }
 
 template <CodePlane kCodes, int kQuad>
@@ -91,21 +100,26 @@ TANDEM_INLINE U load_quad(GroupCodes g) {
 
 // --- Few tokens --------------------------------------------------------------
 
-// Activations of kTokens tokens from one group on; strides are per token.
+// Activations from one token and group on.
 struct QuantBlock {
   const int16_t* codes;
   const float* scale;
   const float* scaled_sum;
   const int32_t* sum;
-  int64_t columns;
+  int64_t stride;
 };
 
 TANDEM_INLINE QuantBlock quant_block(const MatmulArgs& args, int64_t token, int64_t group) {
-  const int64_t groups = args.columns / kGroupColumns;
-  return {args.quant.codes + token * args.columns + group * kGroupColumns,
-          args.quant.scale + token * groups + group,
-          args.quant.scaled_sum + token * groups + group,
-          args.quant.sum + token * groups * 2 + group * 2, args.columns};
+  const QuantView& q = args.quant;
+  const int64_t at = group * q.stride + token;
+  return {q.codes + at * kGroupColumns, q.scale + at, q.scaled_sum + at, q.sum + at * 2, q.stride};
+}
+
+TANDEM_INLINE void next_group(QuantBlock& x) {
+  x.codes += x.stride * kGroupColumns;
+  x.scale += x.stride;
+  x.scaled_sum += x.stride;
+  x.sum += x.stride * 2;
 }
 
 // Integer sums of each token, in several chains where few tokens would leave the
@@ -117,13 +131,13 @@ struct Sums {
 };
 
 template <CodePlane kCodes, int kTokens, int kQuad>
-TANDEM_INLINE void add_quad(GroupCodes g, const int16_t* x, int64_t stride, Sums<kTokens>& sums) {
+TANDEM_INLINE void add_quad(GroupCodes g, const int16_t* x, Sums<kTokens>& sums) {
   constexpr int kChains = Sums<kTokens>::kChains;
   const U quad = load_quad<kCodes, kQuad>(g);
   const W even = u_even(quad);
   const W odd = u_odd(quad);
   for (int t = 0; t < kTokens; t++) {
-    const int16_t* p = x + t * stride + kQuad * 4;
+    const int16_t* p = x + t * kGroupColumns + kQuad * 4;
     I& first = sums.v[t][2 * kQuad % kChains];
     first = i_dot_pairs(first, even, w_set_pair(p));
     I& second = sums.v[t][(2 * kQuad + 1) % kChains];
@@ -143,46 +157,53 @@ TANDEM_INLINE I join_chains(const Sums<kTokens>& sums, int t) {
 }
 
 template <CodePlane kCodes, int kTokens, int kFirst>
-TANDEM_INLINE void add_half(GroupCodes g, const int16_t* x, int64_t stride, Sums<kTokens>& sums) {
-  add_quad<kCodes, kTokens, kFirst>(g, x, stride, sums);
-  add_quad<kCodes, kTokens, kFirst + 1>(g, x, stride, sums);
-  add_quad<kCodes, kTokens, kFirst + 2>(g, x, stride, sums);
-  add_quad<kCodes, kTokens, kFirst + 3>(g, x, stride, sums);
+TANDEM_INLINE void add_half(GroupCodes g, const int16_t* x, Sums<kTokens>& sums) {
+  add_quad<kCodes, kTokens, kFirst>(g, x, sums);
+  add_quad<kCodes, kTokens, kFirst + 1>(g, x, sums);
+  add_quad<kCodes, kTokens, kFirst + 2>(g, x, sums);
+  add_quad<kCodes, kTokens, kFirst + 3>(g, x, sums);
+}
+
+// The hardware's prefetchers stop at every page and start anew.
+constexpr int64_t kPrefetchBytes = 3072;
+template <CodePlane kCodes>
+TANDEM_INLINE void prefetch_codes(GroupCodes g) {
+  constexpr int kLines = kCodes == CodePlane::kByte ? 8 : 4;
+  for (int i = 0; i < kLines; i++) __builtin_prefetch(g.codes + kPrefetchBytes + i * 64, 0, 3);
 }
 
 // Groups [begin, end) of one tile into acc [kTokens][kSumStride].
 template <CodePlane kCodes, bool kMin, bool kHalves, int kTokens>
 static void few_block(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
                       QuantBlock x, const float* scales, const float* mins, float* out) {
-  const int64_t groups = x.columns / kGroupColumns;
   F acc[kTokens];
   for (int t = 0; t < kTokens; t++) acc[t] = f_load(out + t * kSumStride);
+  GroupCodes codes = group_codes<kCodes>(f, tile, begin);
   for (int64_t g = begin; g < end; g++) {
-    const GroupCodes codes = group_codes(f, tile, g);
-    const int64_t i = g - begin;
-    const int16_t* xc = x.codes + i * kGroupColumns;
+    prefetch_codes<kCodes>(codes);
     Sums<kTokens> sums;
     for (int half = 0; half < (kHalves ? 2 : 1); half++) {
       for (int t = 0; t < kTokens; t++) {
-        const int32_t* sum = x.sum + t * groups * 2 + i * 2;
-        const int32_t total = kHalves ? sum[half] : sum[0] + sum[1];
+        const int32_t total = kHalves ? x.sum[2 * t + half] : x.sum[2 * t] + x.sum[2 * t + 1];
         sums.v[t][0] = kMin ? i_zero() : i_set(-f.zero * total);
         for (int c = 1; c < Sums<kTokens>::kChains; c++) sums.v[t][c] = i_zero();
       }
-      if (!kHalves || half == 0) add_half<kCodes, kTokens, 0>(codes, xc, x.columns, sums);
-      if (!kHalves || half == 1) add_half<kCodes, kTokens, 4>(codes, xc, x.columns, sums);
-      const F d = f_load(scales + (kHalves ? 2 * i + half : i) * kTileRows);
+      if (!kHalves || half == 0) add_half<kCodes, kTokens, 0>(codes, x.codes, sums);
+      if (!kHalves || half == 1) add_half<kCodes, kTokens, 4>(codes, x.codes, sums);
+      const F d = f_load(scales);
+      scales += kTileRows;
       for (int t = 0; t < kTokens; t++) {
-        const F factor = f_mul(d, f_set(x.scale[t * groups + i]));
+        const F factor = f_mul(d, f_set(x.scale[t]));
         acc[t] = f_fma(f_from_i(join_chains(sums, t)), factor, acc[t]);
       }
     }
     if constexpr (kMin) {
-      const F m = f_load(mins + i * kTileRows);
-      for (int t = 0; t < kTokens; t++) {
-        acc[t] = f_fma(m, f_set(x.scaled_sum[t * groups + i]), acc[t]);
-      }
+      const F m = f_load(mins);
+      mins += kTileRows;
+      for (int t = 0; t < kTokens; t++) acc[t] = f_fma(m, f_set(x.scaled_sum[t]), acc[t]);
     }
+    next_group(x);
+    codes = {codes.codes + code_bytes<kCodes>(), codes.high + high_bytes<kCodes>()};
   }
   for (int t = 0; t < kTokens; t++) f_store(out + t * kSumStride, acc[t]);
 }
@@ -255,7 +276,7 @@ template <CodePlane kCodes>
 static void expand_codes(const TileFormat& f, const uint8_t* tile, int64_t begin, int64_t end,
                          int16_t* out) {
   for (int64_t g = begin; g < end; g++, out += kGroupColumns * kTileRows) {
-    const GroupCodes codes = group_codes(f, tile, g);
+    const GroupCodes codes = group_codes<kCodes>(f, tile, g);
     expand_quad<kCodes, 0>(codes, f.zero, out);
     expand_quad<kCodes, 1>(codes, f.zero, out);
     expand_quad<kCodes, 2>(codes, f.zero, out);
@@ -282,44 +303,40 @@ static void expand_any_codes(const TileFormat& f, const uint8_t* tile, int64_t b
 template <int kTokens, int kTiles, bool kMin, bool kHalves>
 static void many_block(const MatmulScratch& scratch, int first, int64_t groups, QuantBlock x,
                        float* out) {
-  const int64_t x_groups = x.columns / kGroupColumns;
   F acc[kTokens][kTiles];
   for (int t = 0; t < kTokens; t++) {
     for (int n = 0; n < kTiles; n++) acc[t][n] = f_load(out + t * kSumStride + n * kTileRows);
   }
   constexpr int kParts = kHalves ? 2 : 1;
   constexpr int kPairs = kGroupColumns / 2 / kParts;
-  for (int64_t part = 0; part < groups * kParts; part++) {
-    const int64_t g = part / kParts;
-    I sums[kTokens][kTiles];
-    for (int t = 0; t < kTokens; t++) {
-      for (int n = 0; n < kTiles; n++) sums[t][n] = i_zero();
-    }
-    const int16_t* w[kTiles];
-    for (int n = 0; n < kTiles; n++) {
-      w[n] = reinterpret_cast<const int16_t*>(scratch.weights[first + n]) + part * kPairs * 32;
-    }
-    const int16_t* xc = x.codes + part * kPairs * 2;
-    for (int p = 0; p < kPairs; p++) {
-      W weight[kTiles];
-      for (int n = 0; n < kTiles; n++) weight[n] = w_load(w[n] + p * 32);
+  constexpr int64_t kNext = 2 * kBlockColumns * kTileRows;  // int16s from tile to tile
+  const int16_t* w = reinterpret_cast<const int16_t*>(scratch.weights[first]);
+  for (int64_t g = 0; g < groups; g++, next_group(x)) {
+    for (int part = 0; part < kParts; part++) {
+      I sums[kTokens][kTiles];
       for (int t = 0; t < kTokens; t++) {
-        const W pair = w_set_pair(xc + t * x.columns + p * 2);
-        for (int n = 0; n < kTiles; n++) sums[t][n] = i_dot_pairs(sums[t][n], weight[n], pair);
+        for (int n = 0; n < kTiles; n++) sums[t][n] = i_zero();
       }
-    }
-    for (int n = 0; n < kTiles; n++) {
-      const F d = f_load(scratch.scales[first + n] + part * kTileRows);
-      for (int t = 0; t < kTokens; t++) {
-        const F factor = f_mul(d, f_set(x.scale[t * x_groups + g]));
-        acc[t][n] = f_fma(f_from_i(sums[t][n]), factor, acc[t][n]);
-      }
-      if constexpr (kMin) {
-        const F m = f_load(scratch.mins[first + n] + g * kTileRows);
+      for (int p = part * kPairs; p < (part + 1) * kPairs; p++, w += 2 * kTileRows) {
+        W weight[kTiles];
+        for (int n = 0; n < kTiles; n++) weight[n] = w_load(w + n * kNext);
         for (int t = 0; t < kTokens; t++) {
-          acc[t][n] = f_fma(m, f_set(x.scaled_sum[t * x_groups + g]), acc[t][n]);
+          const W pair = w_set_pair(x.codes + t * kGroupColumns + p * 2);
+          for (int n = 0; n < kTiles; n++) sums[t][n] = i_dot_pairs(sums[t][n], weight[n], pair);
         }
       }
+      for (int n = 0; n < kTiles; n++) {
+        const F d = f_load(scratch.scales[first + n] + (g * kParts + part) * kTileRows);
+        for (int t = 0; t < kTokens; t++) {
+          const F factor = f_mul(d, f_set(x.scale[t]));
+          acc[t][n] = f_fma(f_from_i(sums[t][n]), factor, acc[t][n]);
+        }
+      }
+    }
+    if constexpr (!kMin) continue;
+    for (int n = 0; n < kTiles; n++) {
+      const F m = f_load(scratch.mins[first + n] + g * kTileRows);
+      for (int t = 0; t < kTokens; t++) acc[t][n] = f_fma(m, f_set(x.scaled_sum[t]), acc[t][n]);
     }
   }
   for (int t = 0; t < kTokens; t++) {

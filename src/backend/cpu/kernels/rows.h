@@ -17,6 +17,7 @@ struct QuantizeArgs {
   const float* x = nullptr;
   int64_t columns = 0;
   int limit = 0;  // largest code: 16256 (high) or 127 (fast)
+  int64_t stride = 0;
   int16_t* codes = nullptr;
   float* scale = nullptr;
   float* scaled_sum = nullptr;

@@ -4,8 +4,7 @@
 
 // --- Quantise ----------------------------------------------------------------
 
-TANDEM_INLINE void quantize_group(const QuantizeArgs& a, int64_t group) {
-  const float* x = a.x + group * 32;
+TANDEM_INLINE void quantize_group(const QuantizeArgs& a, const float* x, int64_t at) {
   const F x0 = f_load(x);
   const F x1 = f_load(x + 16);
   const int32_t max_bits = i_max_lane(i_max(i_abs_bits(x0), i_abs_bits(x1)));
@@ -22,19 +21,21 @@ TANDEM_INLINE void quantize_group(const QuantizeArgs& a, int64_t group) {
     c0 = i_round(f_mul(x0, inverse));
     c1 = i_round(f_mul(x1, inverse));
   }
-  i_store_s16(a.codes + group * 32, i_swap_middle(c0));
-  i_store_s16(a.codes + group * 32 + 16, i_swap_middle(c1));
+  i_store_s16(a.codes + at * 32, i_swap_middle(c0));
+  i_store_s16(a.codes + at * 32 + 16, i_swap_middle(c1));
   const int32_t sum0 = i_sum(c0);
   const int32_t sum1 = i_sum(c1);
-  a.sum[group * 2] = sum0;
-  a.sum[group * 2 + 1] = sum1;
-  a.scale[group] = scale;
-  a.scaled_sum[group] = scale * static_cast<float>(sum0 + sum1);
+  a.sum[at * 2] = sum0;
+  a.sum[at * 2 + 1] = sum1;
+  a.scale[at] = scale;
+  a.scaled_sum[at] = scale * static_cast<float>(sum0 + sum1);
 }
 
 void quantize(const QuantizeArgs& a, int64_t begin, int64_t end) {
-  const int64_t groups = a.columns / 32;
-  for (int64_t g = begin * groups; g < end * groups; g++) quantize_group(a, g);
+  for (int64_t t = begin; t < end; t++) {
+    const float* x = a.x + t * a.columns;
+    for (int64_t g = 0; g < a.columns / 32; g++) quantize_group(a, x + g * 32, g * a.stride + t);
+  }
 }
 
 // --- Norms -------------------------------------------------------------------
