@@ -64,7 +64,7 @@ std::string read_file(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
   if (!(text << file.rdbuf())) {
-    throw Error(ErrorCode::kNotFound, path + ": the chat template can't be read, or is empty",
+    throw Error(ErrorCode::kLoad, path + ": the chat template can't be read, or is empty",
                 "chat_template");
   }
   return text.str();

@@ -192,3 +192,30 @@ TEST_CASE("stats count what happened") {
   CHECK(stats.kv_pages_used == 0);
   CHECK(stats.kv_pages_total == 16 * 8);
 }
+
+TEST_CASE("one row's penalties change no other row, whoever joins and leaves first") {
+  const auto penalised = [](Request r) {
+    r.sampling.frequency_penalty = 1.05f;
+    r.sampling.presence_penalty = 0.5f;
+    r.sampling.repetition_penalty = 1.3f;
+    return r;
+  };
+  const Request plain_long = request(prompt(4), 60), plain_short = request(prompt(90, 2), 10);
+  for (bool short_is_penalised : {true, false}) {
+    auto e = engine();
+    const Request a = short_is_penalised ? plain_long : penalised(plain_long);
+    const Request b = short_is_penalised ? penalised(plain_short) : plain_short;
+    const Ids a_alone = run(*e, a).ids, b_alone = run(*e, b).ids;
+    CHECK((a_alone == fake_greedy(prompt(4), 60)) == short_is_penalised);
+    auto stream = e->submit(a);
+    Event event;
+    Ids a_together;
+    while (std::ssize(a_together) < 5 && stream->next(event)) {
+      for (const TokenInfo& token : event.tokens) a_together.push_back(token.id);
+    }
+    CHECK(run(*e, b).ids == b_alone);
+    const Ids rest = collect(*stream).ids;
+    a_together.insert(a_together.end(), rest.begin(), rest.end());
+    CHECK(a_together == a_alone);
+  }
+}

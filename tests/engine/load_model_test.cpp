@@ -173,7 +173,7 @@ TEST_CASE("the chat template is the model's own, or the file that was asked for"
   CHECK(broken.code() == ErrorCode::kLoad);
   CHECK(std::string(broken.what()).find("other.jinja: chat template: ") != std::string::npos);
   options.chat_template_file = model.file("missing.jinja");
-  CHECK(load_error(options).code() == ErrorCode::kNotFound);
+  CHECK(load_error(options).code() == ErrorCode::kLoad);
 }
 
 TEST_CASE("a card says what was loaded and how it is served") {
