@@ -220,15 +220,17 @@ Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
   const int64_t n = step.n_tokens();
   Tensor x = make_tensor(n, table.cols);
   float* out = activations(x).floats;
-  for (const int32_t token : step.tokens) {
-    if (token >= 0 && token < table.rows) continue;
-    throw Error(ErrorCode::kInvalid, "[embed] token id " + std::to_string(token) +
-                                         " is outside the vocabulary of " +
-                                         std::to_string(table.rows));
+  std::vector<int32_t> ids(step.tokens.begin(), step.tokens.end());
+  for (const int32_t token : step.embedding_token) ids[token] = 0;
+  for (const int32_t id : ids) {
+    if (id >= 0 && id < table.rows) continue;
+    throw Error(ErrorCode::kInvalid, "[embed] token id must be from 0 to " +
+                                         std::to_string(table.rows - 1) + ", got " +
+                                         std::to_string(id));
   }
   for_rows(n, n * table.cols * 4, [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; t++) {
-      const int64_t row = step.tokens[t];
+      const int64_t row = ids[t];
       size_t s = 0;
       while (row >= weight.segments[s].first_row + weight.segments[s].rows) s++;
       const Segment& segment = weight.segments[s];

@@ -16,7 +16,7 @@ namespace tandem::cpu {
 
 inline constexpr int kPartitionPages = 4;
 inline constexpr int kPartitionKeys = kPartitionPages * kPageTokens;
-inline constexpr int kBlockQueries = 32;
+inline constexpr int kBlockQueries = 48;
 
 struct AttentionArgs {
   const float* q = nullptr;  // [n, heads * head_dim]
@@ -43,8 +43,8 @@ struct AttentionBlock {
   int64_t heads = 0;
 };
 
-// What is known of one query so far: maximum, sum, seen (0 or 1), then from
-// float 16 on the weighted values [v_dim, rounded up to 16].
+// What is known of one query so far: maximum, sum (0 = no key seen), the last
+// page's sum, then from float 16 on the weighted values [v_dim, rounded up to 16].
 constexpr int64_t state_floats(int64_t v_dim) { return 16 + (v_dim + 15) / 16 * 16; }
 
 // Floats a worker needs as scratch.

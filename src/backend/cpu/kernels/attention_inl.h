@@ -119,15 +119,17 @@ static void score_all(const AttentionArgs& a, const AttentionBlock& b, const Scr
   }
 }
 
-// The final score of 16 keys from `key` on; -infinity outside [begin, end).
-TANDEM_INLINE F masked_score(const AttentionArgs& a, const float* p, float key, float begin,
-                             float end) {
-  const F index = f_add(f_load(kLanes), f_set(key));
-  F x = f_mul(f_load(p), f_set(a.scale));
-  if (a.softcap != 0) x = f_softcap(x, a.softcap);
+TANDEM_INLINE F final_score(const AttentionArgs& a, const float* p) {
+  const F x = f_mul(f_load(p), f_set(a.scale));
+  return a.softcap != 0 ? f_softcap(x, a.softcap) : x;
+}
+
+// -infinity for keys outside [begin, end), where x holds keys from `key` on.
+TANDEM_INLINE F mask_keys(F x, int key, int32_t begin, int32_t end) {
+  const F index = f_add(f_load(kLanes), f_set(static_cast<float>(key)));
   const F none = f_set(-__builtin_inff());
-  x = f_select_less(index, f_set(begin), none, x);
-  return f_select_less(index, f_set(end), x, none);
+  x = f_select_less(index, f_set(static_cast<float>(begin)), none, x);
+  return f_select_less(index, f_set(static_cast<float>(end)), x, none);
 }
 
 // Raw scores of the page to weights; maxima, sums and decays brought up to date.
@@ -137,29 +139,30 @@ static void soften(const AttentionArgs& a, int64_t queries, const Scratch& s, fl
     s.decay[i] = 0;
     if (s.begin[i] >= s.end[i]) continue;
     float* p = s.scores + i * kKeys;
-    const float begin = static_cast<float>(s.begin[i]);
-    const float end = static_cast<float>(s.end[i]);
-    const F s0 = masked_score(a, p, 0, begin, end);
-    const F s1 = masked_score(a, p + 16, 16, begin, end);
+    F s0 = final_score(a, p);
+    F s1 = final_score(a, p + 16);
+    if (s.begin[i] > 0 || s.end[i] < kKeys) {
+      s0 = mask_keys(s0, 0, s.begin[i], s.end[i]);
+      s1 = mask_keys(s1, 16, s.begin[i], s.end[i]);
+    }
     float* state = states + i * stride;
     const float highest = f_max_lane(f_max(s0, s1));
     const float max = state[0] > highest ? state[0] : highest;
-    f_store(p, f_sub(s0, f_set(max)));
-    f_store(p + 16, f_sub(s1, f_set(max)));
     s.decay[i] = state[0] - max;
     state[0] = max;
-  }
-  for (int64_t i = 0; i < queries; i += 16) f_store(s.decay + i, f_exp(f_load(s.decay + i)));
-  for (int64_t i = 0; i < queries; i++) {
-    if (s.begin[i] >= s.end[i]) continue;
-    float* p = s.scores + i * kKeys;
-    const F p0 = f_exp(f_load(p));
-    const F p1 = f_exp(f_load(p + 16));
+    const F p0 = f_exp_negative(f_sub(s0, f_set(max)));
+    const F p1 = f_exp_negative(f_sub(s1, f_set(max)));
     f_store(p, p0);
     f_store(p + 16, p1);
+    state[2] = f_sum(f_add(p0, p1));
+  }
+  for (int64_t i = 0; i < queries; i += 16) {
+    f_store(s.decay + i, f_exp_negative(f_load(s.decay + i)));
+  }
+  for (int64_t i = 0; i < queries; i++) {
+    if (s.begin[i] >= s.end[i]) continue;
     float* state = states + i * stride;
-    state[1] = __builtin_fmaf(state[1], s.decay[i], f_sum(f_add(p0, p1)));
-    state[2] = 1;
+    state[1] = __builtin_fmaf(state[1], s.decay[i], state[2]);
   }
 }
 
@@ -267,8 +270,8 @@ static void attend_pages(const AttentionArgs& a, const AttentionBlock& b, int64_
 }
 
 static void merge_state(float* total, const float* part, int64_t stride) {
-  if (part[2] == 0) return;
-  if (total[2] == 0) {
+  if (part[1] == 0) return;
+  if (total[1] == 0) {
     memcpy(total, part, static_cast<size_t>(stride) * 4);
     return;
   }

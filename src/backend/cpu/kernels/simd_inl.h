@@ -541,21 +541,38 @@ TANDEM_INLINE void f_store_part(float* p, F a, int64_t count) {
   for (int64_t i = 0; i < count; i++) p[i] = lanes[i];
 }
 
-// e^x to within 2 ulp; 0 below -87.3, infinity above 88.7, NaN stays.
-TANDEM_INLINE F f_exp(F x) {
-  const F floor = f_set(-87.33654f);
-  const F ceiling = f_set(88.72283f);
-  F t = f_min(ceiling, f_max(floor, x));
-  const F n = f_round(f_mul(t, f_set(1.44269504f)));
-  F r = f_fma(n, f_set(-0.693359375f), t);
-  r = f_fma(n, f_set(2.12194440e-4f), r);
+TANDEM_INLINE F exp_mantissa(F r) {
   F p = f_set(1.9875691500e-4f);
   p = f_fma(p, r, f_set(1.3981999507e-3f));
   p = f_fma(p, r, f_set(8.3334519073e-3f));
   p = f_fma(p, r, f_set(4.1665795894e-2f));
   p = f_fma(p, r, f_set(1.6666665459e-1f));
   p = f_fma(p, r, f_set(5.0000001201e-1f));
-  p = f_fma(p, f_mul(r, r), f_add(r, f_set(1.0f)));
+  return f_fma(p, f_mul(r, r), f_add(r, f_set(1.0f)));
+}
+
+// t - n ln 2
+TANDEM_INLINE F exp_remainder(F t, F n) {
+  const F r = f_fma(n, f_set(-0.693359375f), t);
+  return f_fma(n, f_set(2.12194440e-4f), r);
+}
+
+// f_exp for x <= 0: the same bits, in fewer steps.
+TANDEM_INLINE F f_exp_negative(F x) {
+  const F floor = f_set(-87.33654f);
+  const F t = f_max(floor, x);
+  const F n = f_round(f_mul(t, f_set(1.44269504f)));
+  const F y = f_times_power(exp_mantissa(exp_remainder(t, n)), i_round(n));
+  return f_select_less(x, floor, f_zero(), y);
+}
+
+// e^x to within 2 ulp; 0 below -87.3, infinity above 88.7, NaN stays.
+TANDEM_INLINE F f_exp(F x) {
+  const F floor = f_set(-87.33654f);
+  const F ceiling = f_set(88.72283f);
+  const F t = f_min(ceiling, f_max(floor, x));
+  const F n = f_round(f_mul(t, f_set(1.44269504f)));
+  const F p = exp_mantissa(exp_remainder(t, n));
   // In two steps, since 2^128 is not a float.
   const F half = f_round(f_mul(n, f_set(0.5f)));
   F y = f_times_power(f_times_power(p, i_round(half)), i_round(f_sub(n, half)));
