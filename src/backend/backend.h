@@ -54,13 +54,13 @@ struct Rope {
 struct QkvOptions {
   int heads = 0;
   int kv_heads = 0;
-  int head_dim = 0;    // q and k
-  int v_dim = 0;       // per head
-  bool k_is_v = false; // the weight has no v rows: v = k before norm and rope
+  int head_dim = 0;            // q and k
+  int v_dim = 0;               // per head
+  bool k_is_v = false;         // the weight has no v rows: v = k before norm and rope
   const Rope* rope = nullptr;  // null = NoPE
-  Weight q_norm;       // [1, head_dim] or [1, H * head_dim]; empty = none
+  Weight q_norm;               // [1, head_dim] or [1, H * head_dim]; empty = none
   Weight k_norm;
-  bool v_norm = false; // RMS norm of v without weight
+  bool v_norm = false;  // RMS norm of v without weight
   float norm_eps = 1e-6f;
 };
 
@@ -70,16 +70,16 @@ struct AttentionOptions {
   int head_dim = 0;
   int v_dim = 0;
   float scale = 0;
-  int window = 0;       // each token sees the last `window` keys, 0 = all
-  float softcap = 0;    // cap * tanh(score / cap), 0 = none
-  Weight sinks;         // [1, H] extra logit per head; empty = none
+  int window = 0;     // each token sees the last `window` keys, 0 = all
+  float softcap = 0;  // cap * tanh(score / cap), 0 = none
+  Weight sinks;       // [1, H] extra logit per head; empty = none
 };
 
 struct MoeWeights {
-  Weight router;        // [E, D]
-  Weight router_bias;   // [1, E] added for the choice only; empty = none
-  Weight gate_up;       // [E * 2F, D], experts in order
-  Weight down;          // [E * D, F]
+  Weight router;       // [E, D]
+  Weight router_bias;  // [1, E] added for the choice only; empty = none
+  Weight gate_up;      // [E * 2F, D], experts in order
+  Weight down;         // [E * D, F]
 };
 
 struct MoeOptions {
@@ -108,8 +108,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual const char* name() const = 0;         // "cpu", "mlx"
-  virtual std::string device() const = 0;       // for people: ISA or device name
+  virtual const char* name() const = 0;    // "cpu", "mlx"
+  virtual std::string device() const = 0;  // for people: ISA or device name
   virtual Precision precision() const = 0;
 
   // --- Loading -------------------------------------------------------------

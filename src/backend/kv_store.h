@@ -16,11 +16,11 @@ const char* kv_codec_name(KvCodec codec);
 inline constexpr int kPageTokens = 32;
 
 struct KvSpec {
-  int layers = 0;    // layers of the group, each with its own planes
+  int layers = 0;  // layers of the group, each with its own planes
   int kv_heads = 0;
-  int k_dim = 0;     // per head
+  int k_dim = 0;  // per head
   int v_dim = 0;
-  int window = 0;    // sliding window in tokens, 0 = all
+  int window = 0;  // sliding window in tokens, 0 = all
   KvCodec codec = KvCodec::kF16;
 };
 

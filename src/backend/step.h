@@ -39,7 +39,7 @@ struct Step {
   std::span<const int32_t> state_slot;     // slot in each StateStore; empty = none
 
   // Per cache group
-  std::span<KvStore* const> kv;          // null where the group keeps no pages
+  std::span<KvStore* const> kv;  // null where the group keeps no pages
   std::span<const BlockTable> tables;
   std::span<StateStore* const> states;
 

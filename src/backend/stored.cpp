@@ -8,9 +8,7 @@
 
 namespace tandem {
 
-int64_t dtype_bytes(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 ? 2 : 4;
-}
+int64_t dtype_bytes(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 ? 2 : 4; }
 
 const char* dtype_name(DType dtype) {
   switch (dtype) {
@@ -33,9 +31,9 @@ struct FormatFacts {
 
 // Indexed by WeightFormat. Block layouts: the GGUF format's ggml types.
 constexpr FormatFacts kFormats[] = {
-    {"f32", 1, 4},     {"f16", 1, 2},    {"bf16", 1, 2},   {"affine", 0, 0},
-    {"q4_0", 32, 18},  {"q4_1", 32, 20}, {"q5_0", 32, 22}, {"q5_1", 32, 24},
-    {"q8_0", 32, 34},  {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
+    {"f32", 1, 4},    {"f16", 1, 2},      {"bf16", 1, 2},     {"affine", 0, 0},
+    {"q4_0", 32, 18}, {"q4_1", 32, 20},   {"q5_0", 32, 22},   {"q5_1", 32, 24},
+    {"q8_0", 32, 34}, {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
 };
 
 const FormatFacts& facts(WeightFormat format) { return kFormats[static_cast<int>(format)]; }
@@ -108,7 +106,8 @@ void q8_0_block(const uint8_t* block, float* out) {
 
 KScaleMin k_scale_min(const uint8_t* packed, int sub_block) {
   const int j = sub_block;
-  if (j < 4) return {static_cast<uint8_t>(packed[j] & 63), static_cast<uint8_t>(packed[j + 4] & 63)};
+  if (j < 4)
+    return {static_cast<uint8_t>(packed[j] & 63), static_cast<uint8_t>(packed[j + 4] & 63)};
   const int low = packed[j + 4];
   return {static_cast<uint8_t>((low & 15) | (packed[j - 4] >> 6 << 4)),
           static_cast<uint8_t>((low >> 4) | (packed[j] >> 6 << 4))};
@@ -194,7 +193,8 @@ void dense_row(const StoredMatrix& m, int64_t stored, float* out) {
   const DType type = m.format == WeightFormat::kF32   ? DType::kF32
                      : m.format == WeightFormat::kF16 ? DType::kF16
                                                       : DType::kBF16;
-  for (int64_t c = 0; c < m.cols; ++c) out[c] = load_scale(m.data.data(), stored * m.cols + c, type);
+  for (int64_t c = 0; c < m.cols; ++c)
+    out[c] = load_scale(m.data.data(), stored * m.cols + c, type);
 }
 
 using BlockFunction = void (*)(const uint8_t*, float*);

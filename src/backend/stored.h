@@ -23,8 +23,18 @@ const char* dtype_name(DType dtype);
 // block as in the file; kAffine is MLX's: w = scale * code + bias for groups of
 // `group_size` columns, codes packed little-endian into u32 words.
 enum class WeightFormat : uint8_t {
-  kF32, kF16, kBF16, kAffine,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K,
+  kF32,
+  kF16,
+  kBF16,
+  kAffine,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
 const char* weight_format_name(WeightFormat format);

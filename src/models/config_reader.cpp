@@ -105,9 +105,9 @@ RopeConfig ConfigReader::rope(int dims) const {
   rope.low_freq_factor = scaling.number("low_freq_factor", 1);
   rope.high_freq_factor = scaling.number("high_freq_factor", 4);
   rope.original_max_positions = scaling.number("original_max_position_embeddings", 8192);
-  for (auto [name, value] : {std::pair{"factor", rope.factor},
-                             std::pair{"low_freq_factor", rope.low_freq_factor},
-                             std::pair{"high_freq_factor", rope.high_freq_factor}}) {
+  for (auto [name, value] :
+       {std::pair{"factor", rope.factor}, std::pair{"low_freq_factor", rope.low_freq_factor},
+        std::pair{"high_freq_factor", rope.high_freq_factor}}) {
     if (!(value > 0)) scaling.fail(name, "above 0");
   }
   return rope;

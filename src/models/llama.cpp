@@ -4,7 +4,6 @@
 #include "models/llama.h"
 
 #include <cmath>
-
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"

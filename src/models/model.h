@@ -17,7 +17,7 @@ struct ModelInfo {
   int64_t vocab_size = 0;    // rows of the logits
   int64_t layers = 0;
   int64_t hidden_size = 0;
-  int64_t max_positions = 0;  // longest context it was made for
+  int64_t max_positions = 0;      // longest context it was made for
   std::vector<KvSpec> kv_groups;  // codec is set by whoever makes the stores
   std::vector<StateSpec> state_groups;
   std::vector<int32_t> eos_ids;  // of config.json

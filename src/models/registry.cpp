@@ -27,8 +27,9 @@ std::string unknown_architecture(const Checkpoint& checkpoint, const std::string
   const std::vector<std::string> known = supported_architectures();
   std::string list;
   for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
-  return checkpoint.path() + ": architecture \"" + type + "\" is not supported; supported: " +
-         list + " (nearest: " + nearest_name(type, known) + ")";
+  return checkpoint.path() + ": architecture \"" + type +
+         "\" is not supported; supported: " + list + " (nearest: " + nearest_name(type, known) +
+         ")";
 }
 
 }  // namespace

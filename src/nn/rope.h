@@ -15,8 +15,8 @@ struct RopeConfig {
   int dims = 0;                  // rotated dimensions per head, even
   double theta = 10000;          // base of the frequencies
   double factor = 1;
-  double low_freq_factor = 1;    // llama3
-  double high_freq_factor = 4;   // llama3
+  double low_freq_factor = 1;            // llama3
+  double high_freq_factor = 4;           // llama3
   double original_max_positions = 8192;  // llama3
   // Divisors given outright, one a frequency (GGUF's rope_freqs); empty = none.
   std::vector<float> divisors;

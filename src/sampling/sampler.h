@@ -30,7 +30,7 @@ class Sampler {
   struct Candidate {
     float logit = 0;
     int32_t id = 0;
-    float weight = 0;                                // e^(logit - max)
+    float weight = 0;                               // e^(logit - max)
     bool operator<(const Candidate& other) const {  // more likely first
       return logit != other.logit ? logit > other.logit : id < other.id;
     }

@@ -1,8 +1,9 @@
 #include "backend/stored.h"
 
+#include <doctest/doctest.h>
+
 #include <bit>
 #include <cmath>
-#include <doctest/doctest.h>
 
 using namespace tandem;
 
@@ -35,7 +36,11 @@ TEST_CASE("an affine row of 3 bits reads codes across byte borders") {
     codes[3 * i] = word & 255, codes[3 * i + 1] = word >> 8 & 255, codes[3 * i + 2] = word >> 16;
   }
   const float scale = 0.5f, bias = -1.0f;
-  StoredMatrix m{.format = WeightFormat::kAffine, .rows = 1, .cols = 32, .bits = 3, .group_size = 32,
+  StoredMatrix m{.format = WeightFormat::kAffine,
+                 .rows = 1,
+                 .cols = 32,
+                 .bits = 3,
+                 .group_size = 32,
                  .scale_type = DType::kF32};
   m.data = std::as_bytes(std::span(codes));
   m.scales = std::as_bytes(std::span(&scale, 1));

@@ -1,6 +1,7 @@
 #include "base/nearest.h"
 
 #include <doctest/doctest.h>
+
 #include <vector>
 
 using namespace tandem;

@@ -25,7 +25,8 @@ void ModelRunner::make_room(Row& row, int32_t length) {
   const auto needed = static_cast<size_t>((length + kPageTokens - 1) / kPageTokens);
   while (row.pages.size() < needed) row.pages.push_back(pages_used_++);
   for (auto& store : stores_) {
-    if (store->pages() < pages_used_) store->grow(std::max<int64_t>(pages_used_, 2 * store->pages()));
+    if (store->pages() < pages_used_)
+      store->grow(std::max<int64_t>(pages_used_, 2 * store->pages()));
   }
 }
 

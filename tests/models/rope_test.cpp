@@ -1,7 +1,8 @@
 #include "nn/rope.h"
 
-#include <cmath>
 #include <doctest/doctest.h>
+
+#include <cmath>
 
 #include "base/error.h"
 
@@ -20,8 +21,12 @@ TEST_CASE("linear scaling divides every frequency") {
 }
 
 TEST_CASE("llama3 scaling keeps short waves, divides long ones and blends between") {
-  const RopeConfig config{.type = "llama3", .dims = 128, .theta = 500000, .factor = 8,
-                          .low_freq_factor = 1, .high_freq_factor = 4,
+  const RopeConfig config{.type = "llama3",
+                          .dims = 128,
+                          .theta = 500000,
+                          .factor = 8,
+                          .low_freq_factor = 1,
+                          .high_freq_factor = 4,
                           .original_max_positions = 8192};
   const Rope scaled = make_rope(config);
   const Rope plain = make_rope({.dims = 128, .theta = 500000});
@@ -37,7 +42,8 @@ TEST_CASE("llama3 scaling keeps short waves, divides long ones and blends betwee
 }
 
 TEST_CASE("an unknown rope scaling is refused by name") {
-  CHECK_THROWS_WITH_AS(make_rope({.type = "spiral", .dims = 4}), doctest::Contains("spiral"), Error);
+  CHECK_THROWS_WITH_AS(make_rope({.type = "spiral", .dims = 4}), doctest::Contains("spiral"),
+                       Error);
 }
 
 TEST_CASE("given divisors must fit the number of frequencies") {

@@ -1,8 +1,9 @@
 // The default model against transformers in float32 on the same dequantised
 // weights: greedy ids, log-probabilities, and independence of the batch.
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <cmath>
-#include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,15 +20,16 @@ constexpr size_t kTop = 64;
 struct Item {
   std::string name;
   std::vector<int32_t> prompt, output;
-  std::vector<double> gaps;             // how far each output token led, in logits
-  std::vector<int32_t> top_ids;         // [48 * kTop]
-  std::vector<float> top_logprobs;      // [48 * (kTop + 1)], the last: all others together
+  std::vector<double> gaps;         // how far each output token led, in logits
+  std::vector<int32_t> top_ids;     // [48 * kTop]
+  std::vector<float> top_logprobs;  // [48 * (kTop + 1)], the last: all others together
 };
 
 template <typename T>
 std::vector<T> read_block(std::ifstream& file, size_t count) {
   std::vector<T> values(count);
-  file.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * sizeof(T)));
+  file.read(reinterpret_cast<char*>(values.data()),
+            static_cast<std::streamsize>(count * sizeof(T)));
   REQUIRE(file.good());
   return values;
 }
@@ -39,7 +41,9 @@ std::vector<Item> read_items() {
   std::ifstream logprobs(folder / "top_logprobs.f32", std::ios::binary);
   std::vector<Item> items;
   for (const auto& in : golden["items"]) {
-    Item item{.name = in["name"], .prompt = in["prompt_ids"], .output = in["output_ids"],
+    Item item{.name = in["name"],
+              .prompt = in["prompt_ids"],
+              .output = in["output_ids"],
               .gaps = in["gaps"]};
     const auto top = read_block<uint16_t>(ids, item.output.size() * kTop);
     item.top_ids.assign(top.begin(), top.end());
@@ -95,7 +99,8 @@ Fidelity measure(const TestModel& test, double gap_min) {
       clear = clear && item.gaps[i] >= gap_min;
       if (clear && !same) ++f.greedy_misses;
       for (size_t t = 0; t < kTop; ++t) {
-        const double error = tested[item.top_ids[i * kTop + t]] - item.top_logprobs[i * (kTop + 1) + t];
+        const double error =
+            tested[item.top_ids[i * kTop + t]] - item.top_logprobs[i * (kTop + 1) + t];
         f.worst_logprob = std::max(f.worst_logprob, std::abs(error));
       }
     }

@@ -1,6 +1,7 @@
 // Every tiny model against transformers in float32, on both backends.
-#include <algorithm>
 #include <doctest/doctest.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -108,7 +109,8 @@ TEST_CASE("on the CPU a row's logits have the same bits alone, in a batch and in
         return ModelRunner(test).run(0, prompt, chunk);
       };
       std::vector<Chunk> batch;
-      for (int row = 0; row < 16; ++row) batch.push_back({row, goldens[row % goldens.size()].prompt});
+      for (int row = 0; row < 16; ++row)
+        batch.push_back({row, goldens[row % goldens.size()].prompt});
       auto batched = ModelRunner(test).step(batch);
       for (const Chunk& chunk : batch) CHECK(batched[chunk.row] == solo(chunk.tokens, 512));
       for (size_t size : {1, 7}) CHECK(solo(batch[3].tokens, size) == solo(batch[3].tokens, 512));

@@ -26,9 +26,8 @@ inline std::vector<double> distribution(const std::vector<float>& logits,
   const std::vector<double> p = softmax(logits, 1);
   std::vector<int> order(p.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
-  });
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
   std::vector<double> result = softmax(logits, params.temperature);
   double before = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
