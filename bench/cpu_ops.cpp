@@ -233,7 +233,7 @@ void bench_model(int threads, Precision precision) {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "model";
-  const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
+  const int threads = argc > 2 ? std::stoi(argv[2]) : 0;
   const std::string name = argc > 3 ? argv[3] : "high";
   const Precision precision = name == "exact"  ? Precision::kExact
                               : name == "fast" ? Precision::kFast

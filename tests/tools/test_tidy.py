@@ -48,6 +48,8 @@ def test_a_fine_line_passes(path, line):
 def test_headers_need_pragma_once_and_no_using_namespace():
     assert findings("src/a.h", "#pragma once\n") == []
     assert "pragma once" in findings("src/a.h", "int a();\n")[0]
+    assert findings("src/a_inl.h", "int a();\n") == []
+    assert findings("src/a.h", "// No include guard: included twice.\n") == []
     assert "using namespace" in findings("src/a.h", "#pragma once\nusing namespace std;\n")[0]
 
 
