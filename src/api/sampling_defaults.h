@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "api/json_text.h"
 #include "sched/request.h"
 
 namespace tandem::api {
@@ -24,9 +23,5 @@ struct SamplingChoice {
   // Fills what is unset from `next`.
   SamplingChoice over(const SamplingChoice& next) const;
 };
-
-// Of generation_config.json; null gives nothing. An explicit "do_sample": false
-// means greedy. Values out of range are left out: the file is not the caller's.
-SamplingChoice from_generation_config(const Json& config);
 
 }  // namespace tandem::api

@@ -4,6 +4,15 @@
 
 namespace tandem {
 
+const char* precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::kExact: return "exact";
+    case Precision::kHigh: return "high";
+    case Precision::kFast: return "fast";
+  }
+  return "?";
+}
+
 void Backend::unsupported(const char* op) const {
   throw Error(ErrorCode::kUnsupported,
               std::string("[") + op + "] the " + name() + " backend does not have this op");

@@ -26,6 +26,8 @@ namespace tandem {
 // exact: f32 activations. high: bf16-class or better. fast: int8 activations.
 enum class Precision : uint8_t { kExact, kHigh, kFast };
 
+const char* precision_name(Precision precision);
+
 enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu2 };
 
 struct BackendOptions {

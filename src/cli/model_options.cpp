@@ -70,10 +70,4 @@ void add_sampling_options(CLI::App& app, api::SamplingChoice& choice) {
       ->type_name("P");
 }
 
-const char* precision_name(Precision precision) {
-  for (const auto& [name, value] : kPrecisions)
-    if (value == precision) return name;
-  return "?";
-}
-
 }  // namespace tandem::cli

@@ -17,6 +17,4 @@ void add_model_options(CLI::App& app, LoadOptions& options);
 // --max-tokens, --temperature, --top-p, --top-k, --min-p.
 void add_sampling_options(CLI::App& app, api::SamplingChoice& choice);
 
-const char* precision_name(Precision precision);
-
 }  // namespace tandem::cli

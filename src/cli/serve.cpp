@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <ctime>
 #include <iostream>
 
@@ -98,6 +99,18 @@ void drain(server::App& app, Engine& engine, server::HttpServer& http, int secon
   http.stop();
 }
 
+void log_loaded(const ModelCard& card) {
+  char line[256];
+  std::snprintf(line, sizeof line,
+                "loaded in %.2f s: %s on %s (%s), %s precision, weights %.0f MB, context %d, "
+                "KV cache up to %.0f MB",
+                card.load_ms / 1e3, card.architecture.c_str(), card.backend.c_str(),
+                card.device.c_str(), precision_name(card.precision),
+                static_cast<double>(card.weight_bytes) / 1e6, card.context_length,
+                static_cast<double>(card.kv_bytes_max) / 1e6);
+  server::log_info(line);
+}
+
 int serve(ServeOptions& options) {
   check_exposure(options);
   server::set_log_level(options.log_level);
@@ -115,6 +128,7 @@ int serve(ServeOptions& options) {
       .model = model, .options = options.app, .started = static_cast<int64_t>(std::time(nullptr))});
   signals.set_patient();
   http->listen();
+  log_loaded(engine.card());
   std::cout << "ready " << http->address() << " model=" << model.facts().id << '\n' << std::flush;
   signals.wait();
   drain(*app, engine, *http, options.shutdown_seconds);

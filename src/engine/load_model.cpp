@@ -41,6 +41,7 @@ GgufVocab vocab_of(const GgufTokenizer& from, const std::string& architecture) {
           .eos_id = from.eos_id,
           .eot_id = from.eot_id,
           .unknown_id = from.unknown_id,
+          .padding_id = from.padding_id,
           .add_bos = from.add_bos,
           .add_eos = from.add_eos,
           .add_space_prefix = from.add_space_prefix,
@@ -108,6 +109,8 @@ GenerationDefaults defaults_of(const nlohmann::json& config) {
   if (const auto top_k = number(config, "top_k", 0, 1e7f)) {
     defaults.top_k = static_cast<int>(*top_k);
   }
+  const auto do_sample = config.find("do_sample");
+  if (do_sample != config.end() && *do_sample == false) defaults.temperature = 0;
   return defaults;
 }
 

@@ -35,7 +35,8 @@ struct LoadOptions {
 // one request may reserve.
 inline constexpr int kContextDefault = 8192;
 
-// What generation_config.json says; a request and the command line go first.
+// What generation_config.json says; a request and the command line go first. An
+// explicit "do_sample": false means greedy. Values out of range are left out.
 struct GenerationDefaults {
   std::optional<float> temperature;
   std::optional<float> top_p;

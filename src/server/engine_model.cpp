@@ -63,7 +63,13 @@ bool EngineModel::ready() const {
 
 api::OrderedJson EngineModel::stats() const {
   const auto now = engine_.stats();
-  return {{"ready", now.ready},
+  return {{"backend", card_.backend},
+          {"device", card_.device},
+          {"precision", precision_name(card_.precision)},
+          {"kv_codec", kv_codec_name(card_.kv_codec)},
+          {"context_length", card_.context_length},
+          {"load_ms", card_.load_ms},
+          {"ready", now.ready},
           {"draining", now.draining},
           {"active_rows", now.active_rows},
           {"waiting_rows", now.waiting_rows},

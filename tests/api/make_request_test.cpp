@@ -23,18 +23,12 @@ TEST_CASE("a sampling value comes from the request, the server, the model file, 
   CallOptions request;
   auto model = kModel;
   CHECK(made(request, model).sampling.temperature == kBuiltinTemperature);
-  const auto file = from_generation_config({{"temperature", 0.4}, {"top_k", 7}});
+  const SamplingChoice file{.temperature = 0.4f, .top_k = 7};
   model.defaults = SamplingChoice{.temperature = 0.3f}.over(file);
   CHECK(made(request, model).sampling.temperature == 0.3f);
   CHECK(made(request, model).sampling.top_k == 7);
   request.sampling.temperature = 0.0f;
   CHECK(made(request, model).sampling.temperature == 0);
-}
-
-TEST_CASE("a model file that says do_sample false means greedy") {
-  CHECK(from_generation_config({{"temperature", 0.4}, {"do_sample", false}}).temperature == 0.0f);
-  CHECK_FALSE(from_generation_config(nullptr).temperature);
-  CHECK_FALSE(from_generation_config({{"temperature", "x"}}).temperature);
 }
 
 TEST_CASE("max_tokens is clamped to what the context leaves") {

@@ -154,6 +154,12 @@ TEST_CASE("generation_config.json gives the defaults, and nonsense in it is pass
   CHECK_FALSE(defaults.repetition_penalty.has_value());
 }
 
+TEST_CASE("a generation_config.json that says do_sample false means greedy") {
+  TemporaryModel model;
+  model.write("generation_config.json", {{"temperature", 0.4}, {"do_sample", false}});
+  CHECK(load_model(model.load()).card.defaults.temperature == 0.0f);
+}
+
 TEST_CASE("the chat template is the model's own, or the file that was asked for") {
   TemporaryModel model;
   CHECK(load_model(model.load()).card.chat_template == nullptr);  // no tokenizer, no template

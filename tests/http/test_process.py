@@ -40,6 +40,12 @@ def refused(*arguments):
     return done.stderr
 
 
+def test_stats_name_what_computes_and_how(tandem_server):
+    engine = httpx.get(tandem_server.url + "/stats").json()["engine"]
+    assert engine["precision"] == "high" and engine["backend"] == "cpu" and engine["device"]
+    assert engine["load_ms"] > 0 and engine["weight_bytes"] > 9e7
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_away_frees_its_row(tandem_server, stream):
     body = json.dumps({**ENDLESS, "stream": stream}).encode()
