@@ -32,9 +32,5 @@ endif()
 
 find_package(Threads REQUIRED)
 
-if(TANDEM_X86)
-  add_compile_definitions(TANDEM_X86=1)
-endif()
-
 # Designated initializers leave the rest at its default on purpose.
 set(TANDEM_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
