@@ -70,14 +70,15 @@ unit-%: models
 	@cmake --build build-$* -j $(JOBS)
 	@ctest --test-dir build-$* -j $(JOBS) --output-on-failure --no-tests=error
 
-check: ## before a commit, about a minute: format, clang-tidy on changed files, layering, unit tests
+check: ## before a commit, about a minute: format, clang-tidy on changed files, layering, fast unit tests
 	@$(setup) check
 	@$(MAKE) lint build
 	$(call step,Format)
 	@git ls-files '*.cpp' '*.h' '*.cu' | xargs clang-format --dry-run -Werror
 	$(call step,clang-tidy)
 	@python tools/clang_tidy.py $(if $(ALL),--all)
-	@$(MAKE) unit
+	$(call step,Fast unit tests)
+	@ctest --test-dir build -j $(JOBS) --output-on-failure --no-tests=error -LE slow
 
 format: ## rewrite the C++ sources in the project's format
 	@$(setup) check
@@ -99,7 +100,7 @@ soak: build model ## mixed requests against one server for a long time (MINUTES=
 	@$(setup) test
 	@SOAK_MINUTES=$(or $(MINUTES),10) python -m pytest -s tests/soak
 
-bench: build ## speed and fidelity of a model (MODEL=path ARGS="…")
+bench: build ## speed of a model (MODEL=path ARGS="…")
 	@[ "$(MODEL)" != default ] || $(setup) model
 	@build/tandem bench "$(MODEL)" $(ARGS)
 
