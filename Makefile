@@ -60,15 +60,16 @@ test: lint ## every test, from nothing: unit, HTTP, docs, fuzz, portable build, 
 	$(call step,Server$(,) docs and tools)
 	@python -m pytest tests
 	$(call step,Unit tests of the portable build)
-	@$(MAKE) unit-portable
+	@$(MAKE) unit-portable SKIP=slow
 	$(call step,Unit tests and fuzz targets under address and undefined-behaviour sanitizers)
-	@$(MAKE) unit-asan
+	@$(MAKE) unit-asan SKIP=slow
 
-# The unit tests of another preset: portable, asan or tsan.
+# The unit tests of another preset: portable, asan or tsan; SKIP=slow leaves out real models.
 unit-%: models
 	@$(MAKE) -s build-$*/build.ninja
 	@cmake --build build-$* -j $(JOBS)
-	@ctest --test-dir build-$* -j $(JOBS) --output-on-failure --no-tests=error
+	@ctest --test-dir build-$* -j $(JOBS) --output-on-failure --no-tests=error \
+	  $(if $(SKIP),-LE $(SKIP))
 
 check: ## before a commit, about a minute: format, clang-tidy on changed files, layering, fast unit tests
 	@$(setup) check
