@@ -382,4 +382,3 @@ static void many_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args,
     }
   }
 }
-

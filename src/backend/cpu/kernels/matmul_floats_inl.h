@@ -123,15 +123,15 @@ static void dense_tokens(const MatmulUnit& unit, const float* x, int64_t columns
 
 static bool same_dense_type(const MatmulUnit& unit, int tiles) {
   if (!unit.format[0]->dense) return false;
-  return tiles == 1 || (unit.format[1]->dense &&
-                        unit.format[0]->dense_type == unit.format[1]->dense_type);
+  return tiles == 1 ||
+         (unit.format[1]->dense && unit.format[0]->dense_type == unit.format[1]->dense_type);
 }
 
 static void dense_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args, int64_t token,
                        int64_t count, float* out) {
   const float* x = args.floats + token * args.columns;
-#define TANDEM_DENSE(type)                                                          \
-  tiles == 2 ? dense_tokens<DType::type, 2>(unit, x, args.columns, count, out)      \
+#define TANDEM_DENSE(type)                                                     \
+  tiles == 2 ? dense_tokens<DType::type, 2>(unit, x, args.columns, count, out) \
              : dense_tokens<DType::type, 1>(unit, x, args.columns, count, out)
   switch (unit.format[0]->dense_type) {
     case DType::kF16: TANDEM_DENSE(kF16); break;
@@ -160,4 +160,3 @@ static void float_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args
     }
   }
 }
-
