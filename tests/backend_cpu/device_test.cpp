@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/pages.h"
@@ -57,4 +58,24 @@ TEST_CASE("pages beyond all memory exhaust the pool, and the store goes on") {
 TEST_CASE("a codec that the kernels lack is refused by name") {
   CHECK_THROWS_WITH_AS(cpu::CpuKvStore({1, 1, 32, 32, 0, KvCodec::kQ4}), doctest::Contains("q4"),
                        Error);
+}
+
+TEST_CASE("blocks and stores give back the memory they took, and no other") {
+  const auto mapped_pages = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t pages = 0;
+    file >> pages;
+    return pages;
+  };
+  const int64_t before = mapped_pages();
+  {
+    cpu::CpuKvStore store({2, 3, 16, 16, 0, KvCodec::kF16});
+    store.grow(5);
+    cpu::Block small(100);
+    cpu::Block large(3 << 20);
+    CHECK(large.bytes() >= 3 << 20);
+    CHECK(reinterpret_cast<uintptr_t>(large.data()) % cpu::kHugePageBytes == 0);
+    CHECK(mapped_pages() > before);
+  }
+  CHECK(mapped_pages() == before);
 }

@@ -86,7 +86,7 @@ Weight CpuBackend::wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t
 }
 
 Weight CpuBackend::load(std::span<const StoredMatrix> parts, std::span<const float> bias) {
-  auto weight = pack_weight(parts, bias, false, pool_);
+  auto weight = pack_weight(parts, bias, false, weight_memory_, pool_);
   const Segment& last = weight->segments.back();
   const int64_t rows = last.first_row + last.rows;
   return wrap(std::move(weight), rows, parts[0].cols);
@@ -95,7 +95,8 @@ Weight CpuBackend::load(std::span<const StoredMatrix> parts, std::span<const flo
 Weight CpuBackend::load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
                                 std::span<const float> bias) {
   const StoredMatrix parts[] = {gate, up};
-  return wrap(pack_weight(parts, bias, true, pool_), gate.rows + up.rows, gate.cols);
+  return wrap(pack_weight(parts, bias, true, weight_memory_, pool_), gate.rows + up.rows,
+              gate.cols);
 }
 
 Weight CpuBackend::load_vector(std::span<const float> values) {

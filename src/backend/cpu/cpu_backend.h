@@ -137,6 +137,7 @@ class CpuBackend final : public Backend {
   RowKernels rows_;
   AttentionKernels attention_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  SharedBlocks weight_memory_;
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
   bool any_quantised_ = false;
   Block matmul_scratch_;              // one MatmulScratch a worker

@@ -10,28 +10,47 @@
 namespace tandem::cpu {
 namespace {
 
-constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kArenaBytesMin = size_t{1} << 20;
+constexpr size_t kSharedBlockBytes = size_t{32} << 20;
 
 }  // namespace
 
 Block::Block(size_t bytes) {
   if (bytes == 0) return;
-  // Rounded to whole huge pages only where that wastes little.
-  bytes_ = round_up(bytes, bytes >= 4 * kHugePageBytes ? kHugePageBytes : 4096);
-  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  const bool huge = bytes >= kHugePageBytes / 2;
+  bytes_ = round_up(bytes, huge ? kHugePageBytes : 4096);
+  mapping_bytes_ = bytes_ + (huge ? kHugePageBytes : 0);
+  mapping_ =
+      mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping_ == MAP_FAILED) {
+    mapping_ = nullptr;
     throw Error(ErrorCode::kMemory,
                 "[cpu] could not get " + std::to_string(bytes_ >> 20) + " MiB of memory");
   }
-  data_ = static_cast<uint8_t*>(memory);
+  const auto address = reinterpret_cast<uintptr_t>(mapping_);
+  data_ = static_cast<uint8_t*>(mapping_) + (huge ? -address % kHugePageBytes : 0);
 #if defined(MADV_HUGEPAGE)
-  if (bytes_ >= kHugePageBytes) madvise(data_, bytes_, MADV_HUGEPAGE);
+  if (huge) madvise(data_, bytes_, MADV_HUGEPAGE);
 #endif
 }
 
 Block::~Block() {
-  if (data_) munmap(data_, bytes_);
+  if (mapping_) munmap(mapping_, mapping_bytes_);
+}
+
+SharedBlocks::Piece SharedBlocks::take(size_t bytes) {
+  const size_t rounded = round_up(bytes, kLineBytes);
+  if (rounded >= kSharedBlockBytes / 2) {
+    auto block = std::make_shared<Block>(rounded);
+    return {block, block->data()};
+  }
+  if (!block_ || used_ + rounded > block_->bytes()) {
+    block_ = std::make_shared<Block>(kSharedBlockBytes);
+    used_ = 0;
+  }
+  uint8_t* data = block_->data() + used_;
+  used_ += rounded;
+  return {block_, data};
 }
 
 void* Arena::take_bytes(size_t bytes) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,11 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// Zeroed memory of its own mapping, on huge pages where the system has them.
-// Throws Error(kMemory) when it cannot be had.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Zeroed memory of its own mapping, on huge pages where it is large and the system
+// has them: weights are streamed, and a walk of the page tables for every 4 KiB
+// costs more than reading them. Throws Error(kMemory) when it cannot be had.
 class Block {
  public:
   Block() = default;
@@ -25,6 +29,8 @@ class Block {
   Block& operator=(Block&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
+    std::swap(mapping_, other.mapping_);
+    std::swap(mapping_bytes_, other.mapping_bytes_);
     return *this;
   }
 
@@ -34,6 +40,24 @@ class Block {
  private:
   uint8_t* data_ = nullptr;
   size_t bytes_ = 0;
+  void* mapping_ = nullptr;  // data_ is its first huge page
+  size_t mapping_bytes_ = 0;
+};
+
+// Memory that many weights share, so that small ones lie on huge pages too. It
+// lives as long as a weight in it does.
+class SharedBlocks {
+ public:
+  struct Piece {
+    std::shared_ptr<Block> block;
+    uint8_t* data = nullptr;
+  };
+  // Zeroed, aligned to a cache line.
+  Piece take(size_t bytes);
+
+ private:
+  std::shared_ptr<Block> block_;
+  size_t used_ = 0;
 };
 
 // Memory for what one step makes. Bump allocation; what is given back within the

@@ -36,28 +36,34 @@ CpuKvStore::CpuKvStore(const KvSpec& spec) : spec_(spec) {
   element_bytes_ = codec_bytes(spec.codec);
   layer_bytes_ = int64_t{kPageTokens} * spec.kv_heads * (spec.k_dim + spec.v_dim) * element_bytes_;
   page_bytes_ = layer_bytes_ * spec.layers;
-  reserved_bytes_ = round_up(std::max<int64_t>(physical_bytes(), page_bytes_), 4096);
+  reserved_bytes_ = round_up(std::max<int64_t>(physical_bytes(), page_bytes_), kHugePageBytes);
+  mapping_bytes_ = reserved_bytes_ + kHugePageBytes;
   void* memory =
-      mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      mmap(nullptr, mapping_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw Error(ErrorCode::kMemory, "[kv] could not reserve " +
                                         std::to_string(reserved_bytes_ >> 20) +
                                         " MiB of address space for pages");
   }
-  base_ = static_cast<uint8_t*>(memory);
+  mapping_ = memory;
+  base_ = static_cast<uint8_t*>(memory) + -reinterpret_cast<uintptr_t>(memory) % kHugePageBytes;
+#if defined(MADV_HUGEPAGE)
+  madvise(base_, reserved_bytes_, MADV_HUGEPAGE);
+#endif
 }
 
-CpuKvStore::~CpuKvStore() { munmap(base_, reserved_bytes_); }
+CpuKvStore::~CpuKvStore() { munmap(mapping_, mapping_bytes_); }
+
+void CpuKvStore::refuse(int64_t pages) const {
+  throw Error(ErrorCode::kPoolExhausted, "[kv] no memory for " + std::to_string(pages) +
+                                             " pages of " + std::to_string(page_bytes_) + " bytes");
+}
 
 void CpuKvStore::grow(int64_t pages) {
   if (pages <= pages_) return;
-  const int64_t bytes = round_up(pages * page_bytes_, 4096);
-  if (static_cast<size_t>(bytes) > reserved_bytes_ ||
-      mprotect(base_, bytes, PROT_READ | PROT_WRITE) != 0) {
-    throw Error(ErrorCode::kPoolExhausted, "[kv] no memory for " + std::to_string(pages) +
-                                               " pages of " + std::to_string(page_bytes_) +
-                                               " bytes");
-  }
+  if (pages > static_cast<int64_t>(reserved_bytes_) / page_bytes_) refuse(pages);
+  const int64_t bytes = round_up(pages * page_bytes_, kHugePageBytes);
+  if (mprotect(base_, bytes, PROT_READ | PROT_WRITE) != 0) refuse(pages);
   pages_ = pages;
 }
 

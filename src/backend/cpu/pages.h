@@ -48,12 +48,16 @@ class CpuKvStore final : public KvStore {
   KvPlanes planes(int layer) const;
 
  private:
+  [[noreturn]] void refuse(int64_t pages) const;
+
   KvSpec spec_;
   int64_t element_bytes_ = 0;
   int64_t layer_bytes_ = 0;
   int64_t page_bytes_ = 0;
   int64_t pages_ = 0;
-  uint8_t* base_ = nullptr;
+  void* mapping_ = nullptr;
+  size_t mapping_bytes_ = 0;
+  uint8_t* base_ = nullptr;  // its first huge page
   size_t reserved_bytes_ = 0;
 };
 

@@ -45,6 +45,20 @@ void check_part(const StoredMatrix& part, int64_t cols) {
               stored_rows * (cols / block_columns(part.format)) * block_bytes(part.format));
 }
 
+// Segment after segment, or where gate and up are read together, in turn.
+void place_tiles(CpuWeight& weight, const uint8_t* memory) {
+  for (Segment& segment : weight.segments) {
+    segment.tiles = memory;
+    segment.stride = segment.format.tile_bytes;
+    memory += tiles_of(segment.rows) * segment.stride;
+  }
+  if (!weight.gated) return;
+  Segment& gate = weight.segments[0];
+  Segment& up = weight.segments[1];
+  gate.stride = up.stride = gate.format.tile_bytes + up.format.tile_bytes;
+  up.tiles = gate.tiles + gate.format.tile_bytes;
+}
+
 void set_tile(MatmulUnit& unit, int n, const Segment& segment, int64_t tile) {
   unit.format[n] = &segment.format;
   unit.tile[n] = segment.tile(tile);
@@ -74,13 +88,12 @@ void make_units(CpuWeight& weight) {
 }  // namespace
 
 std::shared_ptr<CpuWeight> pack_weight(std::span<const StoredMatrix> parts,
-                                       std::span<const float> bias, bool gated, ThreadPool& pool) {
+                                       std::span<const float> bias, bool gated,
+                                       SharedBlocks& memory, ThreadPool& pool) {
   INVARIANT(!parts.empty());
   auto weight = std::make_shared<CpuWeight>();
   weight->gated = gated;
   int64_t rows = 0;
-  int64_t bytes = 0;
-  std::vector<int64_t> starts;
   for (const StoredMatrix& part : parts) {
     Segment& segment = weight->segments.emplace_back();
     segment.format = tile_format(part);
@@ -88,8 +101,7 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const StoredMatrix> parts,
     segment.first_row = rows;
     segment.rows = part.rows;
     rows += part.rows;
-    starts.push_back(bytes);
-    bytes += tiles_of(part.rows) * segment.format.tile_bytes;
+    weight->tile_bytes += tiles_of(part.rows) * segment.format.tile_bytes;
     (segment.format.dense ? weight->has_dense : weight->has_quantised) = true;
   }
   if (gated && parts[0].rows != parts[1].rows) {
@@ -104,13 +116,13 @@ std::shared_ptr<CpuWeight> pack_weight(std::span<const StoredMatrix> parts,
                                       std::to_string(rows));
   }
   weight->bias.assign(bias.begin(), bias.end());
-  weight->block = Block(bytes);
+  SharedBlocks::Piece piece = memory.take(weight->tile_bytes);
+  weight->block = std::move(piece.block);
+  place_tiles(*weight, piece.data);
   for (size_t i = 0; i < parts.size(); i++) {
-    Segment& segment = weight->segments[i];
-    uint8_t* tiles = weight->block.data() + starts[i];
-    segment.tiles = tiles;
+    const Segment& segment = weight->segments[i];
     pool.parallel_for(tiles_of(segment.rows), [&](int64_t tile, int) {
-      pack_tile(parts[i], segment.format, tile, tiles + tile * segment.format.tile_bytes);
+      pack_tile(parts[i], segment.format, tile, piece.data + (segment.tile(tile) - piece.data));
     });
   }
   make_units(*weight);

@@ -21,8 +21,9 @@ struct Segment {
   int64_t first_row = 0;  // in the weight
   int64_t rows = 0;
   const uint8_t* tiles = nullptr;
+  int64_t stride = 0;  // bytes from tile to tile
 
-  const uint8_t* tile(int64_t index) const { return tiles + index * format.tile_bytes; }
+  const uint8_t* tile(int64_t index) const { return tiles + index * stride; }
 };
 
 struct CpuWeight final : WeightStorage {
@@ -30,12 +31,13 @@ struct CpuWeight final : WeightStorage {
     if (total_bytes) *total_bytes -= bytes();
   }
   int64_t bytes() const {
-    return static_cast<int64_t>(block.bytes() + (bias.size() + vector.size()) * sizeof(float));
+    return tile_bytes + static_cast<int64_t>((bias.size() + vector.size()) * sizeof(float));
   }
 
   std::vector<Segment> segments;
   std::vector<MatmulUnit> units;
-  Block block;
+  std::shared_ptr<Block> block;
+  int64_t tile_bytes = 0;
   std::vector<float> bias;    // [rows] or empty
   std::vector<float> vector;  // of load_vector; then nothing else
   bool gated = false;         // units pair gate and up
@@ -45,8 +47,9 @@ struct CpuWeight final : WeightStorage {
 };
 
 // Packs the parts, tile by tile on the pool. `gated`: two parts of the same
-// shape whose tiles are paired. Throws Error(kLoad) if shapes or sizes disagree.
+// shape whose tiles alternate. Throws Error(kLoad) if shapes or sizes disagree.
 std::shared_ptr<CpuWeight> pack_weight(std::span<const StoredMatrix> parts,
-                                       std::span<const float> bias, bool gated, ThreadPool& pool);
+                                       std::span<const float> bias, bool gated,
+                                       SharedBlocks& memory, ThreadPool& pool);
 
 }  // namespace tandem::cpu

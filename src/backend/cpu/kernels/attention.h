@@ -14,7 +14,7 @@
 
 namespace tandem::cpu {
 
-inline constexpr int kPartitionPages = 4;
+inline constexpr int kPartitionPages = 8;
 inline constexpr int kPartitionKeys = kPartitionPages * kPageTokens;
 inline constexpr int kBlockQueries = 48;
 
