@@ -41,22 +41,28 @@ Activations::~Activations() {
   arena_->give_back(floats, rows * cols);
   const int64_t groups = quant.stride * cols / kGroupColumns;
   arena_->give_back(quant.codes, groups * kGroupColumns);
+  arena_->give_back(quant.bytes, groups * kGroupColumns * quant.terms);
   arena_->give_back(quant.scale, groups);
   arena_->give_back(quant.scaled_sum, groups);
   arena_->give_back(quant.sum, groups * 2);
 }
 
-QuantizeArgs Activations::make_codes() {
+QuantizeArgs Activations::make_codes(bool bytes, int terms) {
   QuantizeArgs args;
   args.x = floats;
   args.columns = cols;
   args.stride = rows | 1;
+  args.terms = terms;
   const int64_t groups = args.stride * cols / kGroupColumns;
-  args.codes = arena_->take<int16_t>(groups * kGroupColumns);
+  if (bytes) {
+    args.bytes = arena_->take<int8_t>(groups * kGroupColumns * terms);
+  } else {
+    args.codes = arena_->take<int16_t>(groups * kGroupColumns);
+  }
   args.scale = arena_->take<float>(groups);
   args.scaled_sum = arena_->take<float>(groups);
   args.sum = arena_->take<int32_t>(groups * 2);
-  quant = {args.codes, args.scale, args.scaled_sum, args.sum, args.stride};
+  quant = {args.codes, args.scale, args.scaled_sum, args.sum, args.bytes, terms, args.stride};
   return args;
 }
 
@@ -137,9 +143,10 @@ float* CpuBackend::worker_floats(int worker) const {
 }
 
 void CpuBackend::quantize(const Tensor& x) {
-  if (activations(x).quant.codes) return;
-  QuantizeArgs args = activations(x).make_codes();
-  args.limit = precision_ == Precision::kFast ? kFastLimit : kHighLimit;
+  if (activations(x).quant.scale) return;
+  const int terms = precision_ == Precision::kFast ? 1 : 2;
+  QuantizeArgs args = activations(x).make_codes(wants_bytes(isa_, terms, x.rows), terms);
+  args.limit = terms == 1 ? kFastLimit : kHighLimit;
   for_rows(x.rows, x.rows * x.cols,
            [&](int64_t begin, int64_t end, int) { rows_.quantize(args, begin, end); });
 }

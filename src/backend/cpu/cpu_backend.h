@@ -31,12 +31,13 @@ struct Activations {
   Activations& operator=(const Activations&) = delete;
 
   // Gives the memory for codes; the floats are quantised into it by the caller.
-  QuantizeArgs make_codes();
+  // As signed bytes of so many terms, or as int16.
+  QuantizeArgs make_codes(bool bytes, int terms);
 
   int64_t rows = 0;
   int64_t cols = 0;
   float* floats = nullptr;  // [rows, cols]
-  QuantView quant;          // codes null until a quantised layer asks
+  QuantView quant;          // empty until a quantised layer asks
 
  private:
   std::shared_ptr<Arena> arena_;

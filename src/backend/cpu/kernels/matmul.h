@@ -26,6 +26,10 @@ struct QuantView {
   const float* scale = nullptr;       // [K / 32, stride]
   const float* scaled_sum = nullptr;  // [K / 32, stride] scale * float(sum of codes)
   const int32_t* sum = nullptr;       // [K / 32, stride, 2] sums of 16 codes
+  // Where the kernel has byte dots, for few tokens or one term, the same codes as
+  // signed bytes: [K / 32, stride, terms, 32], code = 128 * first + second.
+  const int8_t* bytes = nullptr;
+  int terms = 0;  // 1 (fast) or 2 (high)
   int64_t stride = 0;
 };
 
@@ -74,5 +78,14 @@ struct alignas(64) MatmulScratch {
 using MatmulKernel = void (*)(const MatmulArgs& args, int64_t unit_begin, int64_t unit_end,
                               int64_t token_begin, int64_t token_end, MatmulScratch& scratch);
 MatmulKernel matmul_kernel(Isa isa);
+
+// Tokens from which on weights are expanded into the cache first.
+inline constexpr int64_t kFewTokensLimit = 8;
+// Whether the kernel wants QuantView::bytes: AVX-512 VNNI multiplies twice as many
+// bytes as int16s at once, so for one term always, and for two where no expanded
+// int16 weights are at hand.
+constexpr bool wants_bytes(Isa isa, int terms, int64_t tokens) {
+  return isa == Isa::kAvx512 && (terms == 1 || tokens < kFewTokensLimit);
+}
 
 }  // namespace tandem::cpu

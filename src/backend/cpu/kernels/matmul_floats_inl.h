@@ -143,7 +143,7 @@ static void dense_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args
 
 static void float_unit(const MatmulUnit& unit, int tiles, const MatmulArgs& args, int64_t token,
                        int64_t count, MatmulScratch& scratch) {
-  if (count < kFewLimit && same_dense_type(unit, tiles)) {
+  if (count < kFewTokensLimit && same_dense_type(unit, tiles)) {
     return dense_unit(unit, tiles, args, token, count, scratch.sums);
   }
   for (int64_t begin = 0; begin < args.columns; begin += kBlockColumns) {

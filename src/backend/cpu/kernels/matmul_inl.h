@@ -16,7 +16,6 @@ constexpr int kFewTokens = 3;
 constexpr int kManyTokens = 3;
 constexpr int kManyTiles = 1;
 #endif
-constexpr int64_t kFewLimit = 8;  // from here on, expanding pays
 constexpr int kSumStride = 2 * kTileRows;
 
 #include "backend/cpu/kernels/matmul_codes_inl.h"
@@ -67,7 +66,7 @@ void matmul(const MatmulArgs& args, int64_t unit_begin, int64_t unit_end, int64_
     memset(scratch.sums, 0, sizeof(float) * static_cast<size_t>(count) * kSumStride);
     if (args.exact || unit.format[0]->dense || (tiles == 2 && unit.format[1]->dense)) {
       float_unit(unit, tiles, args, token_begin, count, scratch);
-    } else if (count >= kFewLimit) {
+    } else if (count >= kFewTokensLimit) {
       many_unit(unit, tiles, args, token_begin, count, scratch);
     } else {
       for (int n = 0; n < tiles; n++) {

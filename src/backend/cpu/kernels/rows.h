@@ -18,7 +18,9 @@ struct QuantizeArgs {
   int64_t columns = 0;
   int limit = 0;  // largest code: 16256 (high) or 127 (fast)
   int64_t stride = 0;
-  int16_t* codes = nullptr;
+  int16_t* codes = nullptr;  // null where bytes are wanted
+  int8_t* bytes = nullptr;
+  int terms = 0;
   float* scale = nullptr;
   float* scaled_sum = nullptr;
   int32_t* sum = nullptr;

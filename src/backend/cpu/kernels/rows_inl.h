@@ -4,6 +4,25 @@
 
 // --- Quantise ----------------------------------------------------------------
 
+#if defined(TANDEM_SIMD_AVX512)
+// Codes as one signed byte, or as two: the first counts 128, the second is in
+// [-64, 63].
+TANDEM_INLINE void store_bytes(const QuantizeArgs& a, int64_t at, I c0, I c1) {
+  int8_t* out = a.bytes + at * a.terms * 32;
+  if (a.terms == 2) {
+    const I h0 = i_shift_right7(i_add(c0, i_set(64)));
+    const I h1 = i_shift_right7(i_add(c1, i_set(64)));
+    i_store_s8(out, h0);
+    i_store_s8(out + 16, h1);
+    c0 = _mm512_sub_epi32(c0, i_shift_left7(h0));
+    c1 = _mm512_sub_epi32(c1, i_shift_left7(h1));
+    out += 32;
+  }
+  i_store_s8(out, c0);
+  i_store_s8(out + 16, c1);
+}
+#endif
+
 TANDEM_INLINE void quantize_group(const QuantizeArgs& a, const float* x, int64_t at) {
   const F x0 = f_load(x);
   const F x1 = f_load(x + 16);
@@ -21,8 +40,13 @@ TANDEM_INLINE void quantize_group(const QuantizeArgs& a, const float* x, int64_t
     c0 = i_round(f_mul(x0, inverse));
     c1 = i_round(f_mul(x1, inverse));
   }
-  i_store_s16(a.codes + at * 32, i_swap_middle(c0));
-  i_store_s16(a.codes + at * 32 + 16, i_swap_middle(c1));
+  if (a.codes) {
+    i_store_s16(a.codes + at * 32, i_swap_middle(c0));
+    i_store_s16(a.codes + at * 32 + 16, i_swap_middle(c1));
+  }
+#if defined(TANDEM_SIMD_AVX512)
+  if (a.bytes) store_bytes(a, at, c0, c1);
+#endif
   const int32_t sum0 = i_sum(c0);
   const int32_t sum1 = i_sum(c1);
   a.sum[at * 2] = sum0;

@@ -81,6 +81,20 @@ TANDEM_INLINE I i_swap_middle(I a) { return _mm512_shuffle_epi32(a, _MM_PERM_DBC
 // acc + w.x * pair.x + w.y * pair.y in each lane.
 TANDEM_INLINE I i_dot_pairs(I acc, W w, W pair) { return _mm512_dpwssd_epi32(acc, w, pair); }
 
+// acc + the products of four unsigned and four signed bytes in each lane.
+TANDEM_INLINE I i_dot_quads(I acc, U w, U quad) { return _mm512_dpbusd_epi32(acc, w, quad); }
+TANDEM_INLINE I i_shift_left7(I a) { return _mm512_slli_epi32(a, 7); }
+TANDEM_INLINE I i_shift_right7(I a) { return _mm512_srai_epi32(a, 7); }
+TANDEM_INLINE void i_store_s8(int8_t* p, I a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
+}
+TANDEM_INLINE U u_set_quad(const int8_t* p) {
+  int32_t quad;
+  memcpy(&quad, p, 4);
+  return _mm512_set1_epi32(quad);
+}
+TANDEM_INLINE void u_store(uint8_t* p, U a) { _mm512_store_si512(p, a); }
+
 TANDEM_INLINE W w_load(const int16_t* p) { return _mm512_load_si512(p); }
 TANDEM_INLINE void w_store(int16_t* p, W a) { _mm512_store_si512(p, a); }
 TANDEM_INLINE W w_set_pair(const int16_t* p) {
