@@ -77,7 +77,7 @@ MlxBackend::MlxBackend(Precision precision, const Numerics& numerics)
 std::string MlxBackend::device() const {
   return guarded("device", [] {
     const mx::Device& device = mx::default_device();
-    std::string name = device == mx::Device::gpu ? "mlx gpu" : "mlx cpu";
+    std::string name = device == mx::Device::gpu ? "gpu" : "cpu";
     const auto& info = mx::device_info(device);
     if (const auto it = info.find("device_name"); it != info.end()) {
       if (const auto* text = std::get_if<std::string>(&it->second)) name += " (" + *text + ")";
