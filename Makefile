@@ -57,6 +57,8 @@ unit: build models
 test: lint ## every test, from nothing: unit, HTTP, docs, fuzz, portable build, sanitizers
 	@$(setup) test
 	@$(MAKE) unit
+	$(call step,Bridge)
+	@cargo test --release --locked --quiet --manifest-path bridge/Cargo.toml
 	$(call step,Server$(,) docs and tools)
 	@python -m pytest tests
 	$(call step,Unit tests of the portable build)
