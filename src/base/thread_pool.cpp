@@ -122,9 +122,11 @@ void ThreadPool::run(int64_t tasks, Call call, void* context) {
 }
 
 void ThreadPool::work(int worker) {
-  while (!stop_) {
+  for (;;) {
     take_tasks(worker);
     const uint64_t state = state_.load(std::memory_order_acquire);
+    // After the load: whoever stops the pool changes the state afterwards.
+    if (stop_) return;
     if ((state & 0xffffffffu) != 0) continue;
     if (spin_until([&] { return state_.load(std::memory_order_acquire) != state; })) continue;
     sleepers_.fetch_add(1);

@@ -42,9 +42,10 @@ TEST_CASE("workers that fell asleep wake for the next loop") {
 }
 
 TEST_CASE("a pool may go while its workers sleep or spin") {
-  for (int i = 0; i < 20; i++) {
+  for (int i = 0; i < 300; i++) {
     ThreadPool pool(4);
-    if (i % 2) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    if (i % 10 == 1) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    if (i % 3 == 0) pool.parallel_for(4, [](int64_t, int) {});
   }
   CHECK(physical_cores() >= 1);
 }
