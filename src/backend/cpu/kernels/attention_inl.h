@@ -54,36 +54,50 @@ TANDEM_INLINE float load_one(KvCodec codec, const uint8_t* plane, int64_t at) {
   return codec == KvCodec::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
 }
 
-static void expand_keys(const AttentionArgs& a, int64_t page, int64_t head, float* out) {
-  const uint8_t* plane = a.kv.k(page, head);
+// Keys and values of a page at hand, and what to fetch for the next.
+struct PageData {
+  const uint8_t* keys;
+  const uint8_t* values;
+  const uint8_t* next_keys;
+  // With few queries, f16 planes are read in place; else as floats from scratch.
+  bool in_place;
+};
+
+TANDEM_INLINE int64_t coded_bytes(KvCodec codec) { return codec == KvCodec::kF32 ? 4 : 2; }
+
+static void expand_keys(const AttentionArgs& a, const PageData& page, float* out) {
   for (int64_t i = 0; i < a.head_dim * kKeys; i += 16) {
-    f_store(out + i, load_coded(a.kv.codec, plane, i));
+    f_store(out + i, load_coded(a.kv.codec, page.keys, i));
   }
 }
 
-static void expand_values(const AttentionArgs& a, int64_t page, int64_t head, int64_t begin,
-                          int64_t end, float* out) {
-  const uint8_t* plane = a.kv.v(page, head);
+static void expand_values(const AttentionArgs& a, const PageData& page, int64_t begin, int64_t end,
+                          float* out) {
   for (int64_t j = begin; j < end; j++) {
     float* row = out + j * padded(a.v_dim);
     int64_t d = 0;
     for (; d + 16 <= a.v_dim; d += 16) {
-      f_store(row + d, load_coded(a.kv.codec, plane, j * a.v_dim + d));
+      f_store(row + d, load_coded(a.kv.codec, page.values, j * a.v_dim + d));
     }
     for (; d < padded(a.v_dim); d++) {
-      row[d] = d < a.v_dim ? load_one(a.kv.codec, plane, j * a.v_dim + d) : 0.0f;
+      row[d] = d < a.v_dim ? load_one(a.kv.codec, page.values, j * a.v_dim + d) : 0.0f;
     }
   }
+}
+
+static void prefetch(const uint8_t* p, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, 0, 3);
 }
 
 TANDEM_INLINE const float* query(const AttentionArgs& a, const AttentionBlock& b, int64_t i) {
   return a.q + ((b.token + i / b.heads) * a.heads + b.head + i % b.heads) * a.head_dim;
 }
 
-// Raw scores of kCount queries from `first` on against the expanded keys.
-template <int kCount>
+// Raw scores of kCount queries from `first` on against the keys.
+template <int kCount, bool kInPlace>
 static void score(const AttentionArgs& a, const AttentionBlock& b, int64_t first,
-                  const Scratch& s) {
+                  const PageData& page, const Scratch& s) {
+  const uint16_t* halves = reinterpret_cast<const uint16_t*>(page.keys);
   const float* q[kCount];
   F acc[kCount][2];
   for (int i = 0; i < kCount; i++) {
@@ -91,8 +105,8 @@ static void score(const AttentionArgs& a, const AttentionBlock& b, int64_t first
     acc[i][0] = acc[i][1] = f_zero();
   }
   for (int64_t d = 0; d < a.head_dim; d++) {
-    const F k0 = f_load(s.keys + d * kKeys);
-    const F k1 = f_load(s.keys + d * kKeys + 16);
+    const F k0 = kInPlace ? f_load_f16(halves + d * kKeys) : f_load(s.keys + d * kKeys);
+    const F k1 = kInPlace ? f_load_f16(halves + d * kKeys + 16) : f_load(s.keys + d * kKeys + 16);
     for (int i = 0; i < kCount; i++) {
       const F x = f_set(q[i][d]);
       acc[i][0] = f_fma(x, k0, acc[i][0]);
@@ -105,16 +119,20 @@ static void score(const AttentionArgs& a, const AttentionBlock& b, int64_t first
   }
 }
 
-static void score_all(const AttentionArgs& a, const AttentionBlock& b, const Scratch& s) {
+template <bool kInPlace>
+static void score_all(const AttentionArgs& a, const AttentionBlock& b, const PageData& page,
+                      const Scratch& s) {
   const int64_t queries = b.tokens * b.heads;
   int64_t i = 0;
-  for (; i + kScoreQueries <= queries; i += kScoreQueries) score<kScoreQueries>(a, b, i, s);
+  for (; i + kScoreQueries <= queries; i += kScoreQueries) {
+    score<kScoreQueries, kInPlace>(a, b, i, page, s);
+  }
   switch (queries - i) {
-    case 1: return score<1>(a, b, i, s);
-    case 2: return score<2>(a, b, i, s);
-    case 3: return score<3>(a, b, i, s);
-    case 4: return score<4>(a, b, i, s);
-    case 5: return score<5>(a, b, i, s);
+    case 1: return score<1, kInPlace>(a, b, i, page, s);
+    case 2: return score<2, kInPlace>(a, b, i, page, s);
+    case 3: return score<3, kInPlace>(a, b, i, page, s);
+    case 4: return score<4, kInPlace>(a, b, i, page, s);
+    case 5: return score<5, kInPlace>(a, b, i, page, s);
     default: return;
   }
 }
@@ -168,9 +186,9 @@ static void soften(const AttentionArgs& a, int64_t queries, const Scratch& s, fl
 
 // o = o * decay + sum over keys [begin, end) of weight * value, for kCount
 // queries and kVectors vectors of dimensions from `dim` on.
-template <int kCount, int kVectors>
-static void add_values(const AttentionArgs& a, const Scratch& s, int64_t first, int64_t dim,
-                       int64_t begin, int64_t end, float* states) {
+template <int kCount, int kVectors, bool kInPlace>
+static void add_values(const AttentionArgs& a, const PageData& page, const Scratch& s,
+                       int64_t first, int64_t dim, int64_t begin, int64_t end, float* states) {
   const int64_t stride = state_floats(a.v_dim);
   F acc[kCount][kVectors];
   for (int i = 0; i < kCount; i++) {
@@ -179,9 +197,12 @@ static void add_values(const AttentionArgs& a, const Scratch& s, int64_t first, 
     for (int n = 0; n < kVectors; n++) acc[i][n] = f_mul(f_load(o + n * 16), decay);
   }
   for (int64_t j = begin; j < end; j++) {
-    const float* value = s.values + j * padded(a.v_dim) + dim;
+    const int64_t at = j * padded(a.v_dim) + dim;
+    const uint16_t* halves = reinterpret_cast<const uint16_t*>(page.values) + at;
     F v[kVectors];
-    for (int n = 0; n < kVectors; n++) v[n] = f_load(value + n * 16);
+    for (int n = 0; n < kVectors; n++) {
+      v[n] = kInPlace ? f_load_f16(halves + n * 16) : f_load(s.values + at + n * 16);
+    }
     for (int i = 0; i < kCount; i++) {
       const F weight = f_set(s.scores[(first + i) * kKeys + j]);
       for (int n = 0; n < kVectors; n++) acc[i][n] = f_fma(weight, v[n], acc[i][n]);
@@ -193,28 +214,30 @@ static void add_values(const AttentionArgs& a, const Scratch& s, int64_t first, 
   }
 }
 
-template <int kCount>
-static void add_all_dims(const AttentionArgs& a, const Scratch& s, int64_t first, int64_t begin,
-                         int64_t end, float* states) {
+template <int kCount, bool kInPlace>
+static void add_all_dims(const AttentionArgs& a, const PageData& page, const Scratch& s,
+                         int64_t first, int64_t begin, int64_t end, float* states) {
   int64_t dim = 0;
   for (; dim + kValueVectors * 16 <= padded(a.v_dim); dim += kValueVectors * 16) {
-    add_values<kCount, kValueVectors>(a, s, first, dim, begin, end, states);
+    add_values<kCount, kValueVectors, kInPlace>(a, page, s, first, dim, begin, end, states);
   }
   for (; dim < padded(a.v_dim); dim += 16) {
-    add_values<kCount, 1>(a, s, first, dim, begin, end, states);
+    add_values<kCount, 1, kInPlace>(a, page, s, first, dim, begin, end, states);
   }
 }
 
-static void add_all_values(const AttentionArgs& a, int64_t queries, bool full, const Scratch& s,
-                           float* states) {
+template <bool kInPlace>
+static void add_all_values(const AttentionArgs& a, const PageData& page, int64_t queries, bool full,
+                           const Scratch& s, float* states) {
   int64_t i = 0;
   if (full) {
     for (; i + kValueQueries <= queries; i += kValueQueries) {
-      add_all_dims<kValueQueries>(a, s, i, 0, kKeys, states);
+      add_all_dims<kValueQueries, kInPlace>(a, page, s, i, 0, kKeys, states);
     }
   }
   for (; i < queries; i++) {
-    if (s.begin[i] < s.end[i]) add_all_dims<1>(a, s, i, s.begin[i], s.end[i], states);
+    if (s.begin[i] >= s.end[i]) continue;
+    add_all_dims<1, kInPlace>(a, page, s, i, s.begin[i], s.end[i], states);
   }
 }
 
@@ -248,6 +271,25 @@ static PageView look_at_page(const AttentionArgs& a, const AttentionBlock& b, in
   return view;
 }
 
+// What one page adds to the states of the block's queries.
+static void attend_page(const AttentionArgs& a, const AttentionBlock& b, const PageView& view,
+                        const PageData& page, const Scratch& s, float* states) {
+  const int64_t queries = b.tokens * b.heads;
+  const int64_t bytes = coded_bytes(a.kv.codec);
+  prefetch(page.values, kKeys * a.v_dim * bytes);
+  if (page.in_place) {
+    score_all<true>(a, b, page, s);
+  } else {
+    expand_keys(a, page, s.keys);
+    score_all<false>(a, b, page, s);
+  }
+  if (page.next_keys) prefetch(page.next_keys, kKeys * a.head_dim * bytes);
+  soften(a, queries, s, states);
+  if (page.in_place) return add_all_values<true>(a, page, queries, view.full, s, states);
+  expand_values(a, page, view.begin, view.end, s.values);
+  add_all_values<false>(a, page, queries, view.full, s, states);
+}
+
 static void attend_pages(const AttentionArgs& a, const AttentionBlock& b, int64_t partition,
                          const Scratch& s, float* states) {
   const int64_t queries = b.tokens * b.heads;
@@ -257,15 +299,17 @@ static void attend_pages(const AttentionArgs& a, const AttentionBlock& b, int64_
     memset(states + i * stride, 0, static_cast<size_t>(stride) * 4);
     states[i * stride] = -__builtin_inff();
   }
+  const bool in_place =
+      a.kv.codec == KvCodec::kF16 && queries <= kScoreQueries && a.v_dim % 16 == 0;
   const int64_t first = partition * kPartitionPages;
+  const int64_t last_key = a.key_end[b.token + b.tokens - 1];
   for (int64_t page = first; page < first + kPartitionPages; page++) {
     const PageView view = look_at_page(a, b, page, s);
     if (!view.any) continue;
-    expand_keys(a, b.pages[page], kv_head, s.keys);
-    score_all(a, b, s);
-    soften(a, queries, s, states);
-    expand_values(a, b.pages[page], kv_head, view.begin, view.end, s.values);
-    add_all_values(a, queries, view.full, s, states);
+    const bool more = (page + 1) * kKeys < last_key;
+    const PageData data = {a.kv.k(b.pages[page], kv_head), a.kv.v(b.pages[page], kv_head),
+                           more ? a.kv.k(b.pages[page + 1], kv_head) : nullptr, in_place};
+    attend_page(a, b, view, data, s, states);
   }
 }
 
