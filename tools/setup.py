@@ -30,7 +30,7 @@ REQUIREMENTS = ROOT / "tools/requirements"
 # Names that every supported release shares, then what differs.
 PACKAGES = """
 g++ make cmake ninja-build ccache mold pkg-config curl ca-certificates python3-venv
-nlohmann-json3-dev libcli11-dev libspdlog-dev doctest-dev libsqlite3-dev libxxhash-dev zlib1g-dev
+nlohmann-json3-dev libcli11-dev libspdlog-dev doctest-dev
 """.split()
 BOOST = {("debian", "12"): "libboost1.81-dev"}  # elsewhere libboost-dev is new enough
 RUST = {("debian", "12"): ["cargo-web", "rustc-web"]}  # elsewhere the newest cargo-1.NN
