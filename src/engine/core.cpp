@@ -36,9 +36,10 @@ KvPoolOptions pool_options(const EngineOptions& options, const ModelCard& card) 
 
 }  // namespace
 
-Core::Core(const EngineOptions& options, LoadedModel& loaded)
+Core::Core(const EngineOptions& options, LoadedModel& loaded, Latency& latency)
     : options_(options),
       loaded_(loaded),
+      latency_(latency),
       vocab_size_(loaded.model->info().vocab_size),
       pools_(loaded.model->info(), *loaded.backend, pool_options(options, loaded.card)),
       scheduler_(pools_.limits()) {
@@ -163,7 +164,7 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   if (row.wants_prompt_logprobs()) score_prompt(part, logits, event);
   FinishReason finish = FinishReason::kNone;
   if (part.samples) {
-    if (row.emitter.generated() == 0) row.first_token_at = Clock::now();
+    observe_token(row);
     TokenInfo token = row.sampler.next(logits.last(vocab_size_), end_position, row.request.logprobs,
                                        row.emitter.forbidden(), sampler_);
     row.tokens.push_back(token.id);
@@ -178,6 +179,17 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   }
   if (part.samples) scheduler_.advance(row.id());
   deliver(row, std::move(event));
+}
+
+void Core::observe_token(Row& row) {
+  const Clock::time_point now = Clock::now();
+  if (row.emitter.generated() == 0) {
+    row.first_token_at = now;
+    latency_.time_to_first_token.observe(ms_between(row.submitted_at, now) / 1e3);
+  } else {
+    latency_.inter_token.observe(ms_between(row.last_token_at, now) / 1e3);
+  }
+  row.last_token_at = now;
 }
 
 void Core::score_prompt(const StepRow& part, std::span<const float> logits, Event& event) {
@@ -201,6 +213,9 @@ void Core::deliver(Row& row, Event event) {
 void Core::end(Row& row, FinishReason reason, Event event) {
   event.finish = reason;
   event.usage = usage_of(row);
+  if (reason == FinishReason::kStop || reason == FinishReason::kLength) {
+    latency_.finished(event.usage);
+  }
   scheduler_.cancel(row.id());
   pools_.release(row.pages);
   switch (reason) {

@@ -19,8 +19,8 @@ namespace tandem {
 
 class Core {
  public:
-  // `loaded` and `options` must outlive this.
-  Core(const EngineOptions& options, LoadedModel& loaded);
+  // All must outlive this.
+  Core(const EngineOptions& options, LoadedModel& loaded, Latency& latency);
 
   // Takes a row in. It is answered with a final event, whatever happens.
   void add(std::unique_ptr<Row> row);
@@ -52,6 +52,7 @@ class Core {
   std::vector<StepRow> place();
   void forward(std::span<const StepRow> parts);
   void sample(const StepRow& part, std::span<const float> logits);
+  void observe_token(Row& row);
   void score_prompt(const StepRow& part, std::span<const float> logits, Event& event);
   void deliver(Row& row, Event event);
   void end(Row& row, FinishReason reason, Event event);
@@ -61,6 +62,7 @@ class Core {
 
   const EngineOptions& options_;
   LoadedModel& loaded_;
+  Latency& latency_;
   const int64_t vocab_size_;
   KvPools pools_;
   Scheduler scheduler_;

@@ -62,6 +62,7 @@ class Engine::Impl {
 
   std::shared_ptr<Stream> submit(Request request);
   EngineStats stats();
+  const Latency& latency() const { return latency_; }
   bool drain(std::chrono::milliseconds deadline);
 
  private:
@@ -98,6 +99,7 @@ class Engine::Impl {
   RowId next_id_ = 1;
   int64_t submitted_ = 0, refused_ = 0;
 
+  Latency latency_;
   std::thread thread_;
 };
 
@@ -182,7 +184,7 @@ void Engine::Impl::main(const std::function<LoadedModel()>& load) {
   std::unique_ptr<Core> core;
   try {
     loaded = load();
-    core = std::make_unique<Core>(options_, loaded);
+    core = std::make_unique<Core>(options_, loaded, latency_);
     std::lock_guard lock(mutex_);
     card_ = loaded.card;
     limits_ = core->limits();
@@ -287,6 +289,8 @@ std::shared_ptr<Stream> Engine::submit(Request request) {
 }
 
 EngineStats Engine::stats() const { return impl_->stats(); }
+
+const Latency& Engine::latency() const { return impl_->latency(); }
 
 bool Engine::drain(std::chrono::milliseconds deadline) { return impl_->drain(deadline); }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine/latency.h"
 #include "engine/load_model.h"
 #include "engine/stream.h"
 #include "sched/request.h"
@@ -85,6 +86,7 @@ class Engine {
   std::shared_ptr<Stream> submit(Request request);
 
   EngineStats stats() const;
+  const Latency& latency() const;
 
   // Refuses new work, lets running and waiting rows finish, and cancels those
   // left at the deadline. True when none had to be. The engine stays drained.

@@ -36,6 +36,7 @@ struct Row {
   Clock::time_point submitted_at = Clock::now();
   Clock::time_point admitted_at;
   Clock::time_point first_token_at;
+  Clock::time_point last_token_at;
 };
 
 }  // namespace tandem

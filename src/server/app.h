@@ -1,6 +1,7 @@
 // What every handler may use.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -15,6 +16,8 @@ struct AppOptions {
   bool strict_model = false;  // a request for another model is 404
 };
 
+inline constexpr int kFirstErrorStatus = 400;
+
 struct App {
   ServedModel& model;
   AppOptions options;
@@ -22,7 +25,14 @@ struct App {
 
   std::atomic<bool> draining = false;
   std::atomic<int64_t> requests = 0;  // since the start
-  std::atomic<int64_t> errors = 0;    // answered with 4xx or 5xx
+  // Replies with an error, from status kFirstErrorStatus on.
+  std::array<std::atomic<int64_t>, 200> errors = {};
+
+  int64_t all_errors() const {
+    int64_t sum = 0;
+    for (const auto& count : errors) sum += count.load(std::memory_order_relaxed);
+    return sum;
+  }
 };
 
 }  // namespace tandem::server

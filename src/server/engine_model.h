@@ -23,6 +23,7 @@ class EngineModel : public ServedModel {
   // Not while one step takes so long that the engine must be taken for stuck.
   bool ready() const override;
   api::OrderedJson stats() const override;
+  void write_metrics(MetricsText& out) const override;
 
  private:
   Engine& engine_;

@@ -36,6 +36,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/health", Needs::kNothing, get_health},
     {"GET", "/ready", Needs::kNothing, get_ready},
     {"GET", "/stats", Needs::kKey, get_stats},
+    {"GET", "/metrics", Needs::kKey, get_metrics},
     {"GET", "/v1/models", Needs::kKey, list_models},
     {"GET", "/v1/models/*", Needs::kKey, get_model},
     {"POST", "/v1/chat/completions", Needs::kKeyAndService,
@@ -92,7 +93,7 @@ HttpReply answer(const HttpRequest& request, App& app) noexcept {
     log_bug(request.id, error.what());
     reply = error_reply(Error(ErrorCode::kInternal, "internal error; the log has more"));
   }
-  if (reply.status >= 400) ++app.errors;
+  if (reply.status >= kFirstErrorStatus) ++app.errors.at(reply.status - kFirstErrorStatus);
   if (app.draining) reply.close = true;
   return reply;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/call_options.h"
+#include "server/metrics_text.h"
 
 namespace tandem::server {
 
@@ -46,6 +47,7 @@ class ServedModel {
 
   virtual bool ready() const = 0;
   virtual api::OrderedJson stats() const = 0;  // the engine's part of GET /stats
+  virtual void write_metrics(MetricsText& out) const = 0;
 };
 
 }  // namespace tandem::server

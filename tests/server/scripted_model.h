@@ -108,6 +108,9 @@ class ScriptedModel : public ServedModel {
   }
   bool ready() const override { return true; }
   api::OrderedJson stats() const override { return {{"active_rows", active_rows()}}; }
+  void write_metrics(MetricsText& out) const override {
+    out.gauge("num_requests_running", "Requests in the batch.", active_rows());
+  }
 
   std::unique_ptr<Row> submit(Request request) override;
 

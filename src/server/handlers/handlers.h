@@ -10,6 +10,7 @@ namespace tandem::server {
 HttpReply get_health(const HttpRequest& request, App& app);  // the process lives
 HttpReply get_ready(const HttpRequest& request, App& app);   // it can answer; 503 otherwise
 HttpReply get_stats(const HttpRequest& request, App& app);
+HttpReply get_metrics(const HttpRequest& request, App& app);  // Prometheus
 
 HttpReply list_models(const HttpRequest& request, App& app);
 HttpReply get_model(const HttpRequest& request, App& app);  // /v1/models/{id}

@@ -21,7 +21,7 @@ HttpReply get_stats(const HttpRequest&, App& app) {
                                {"started", app.started},
                                {"draining", app.draining.load()},
                                {"requests", app.requests.load()},
-                               {"errors", app.errors.load()}}},
+                               {"errors", app.all_errors()}}},
                              {"engine", app.model.stats()}};
   return {.body = api::to_text(stats)};
 }
