@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "models/gemma.h"
 #include "models/llama.h"
 
 namespace tandem {
@@ -18,9 +19,9 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"llama", make_llama},
-    {"mistral", make_llama},
-    {"qwen2", make_llama},
+    {"gemma2", make_gemma}, {"gemma3", make_gemma},  {"gemma3_text", make_gemma},
+    {"llama", make_llama},  {"mistral", make_llama}, {"qwen2", make_llama},
+    {"qwen3", make_llama},
 };
 
 std::string unknown_architecture(const Checkpoint& checkpoint, const std::string& type) {
