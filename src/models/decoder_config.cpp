@@ -58,7 +58,8 @@ std::vector<std::string> layer_types(const ConfigReader& in, int layers,
   return types;
 }
 
-KvRef add_kv_layer(std::vector<KvSpec>& groups, KvSpec spec) {
+KvRef add_kv_layer(ModelInfo& info, KvSpec spec, const CacheCapability& capability) {
+  std::vector<KvSpec>& groups = info.kv_groups;
   const auto same = [&](const KvSpec& group) {
     return group.kv_heads == spec.kv_heads && group.k_dim == spec.k_dim &&
            group.v_dim == spec.v_dim && group.window == spec.window;
@@ -67,12 +68,14 @@ KvRef add_kv_layer(std::vector<KvSpec>& groups, KvSpec spec) {
   if (group == groups.end()) {
     spec.layers = 0;
     groups.push_back(spec);
+    info.kv_capabilities.push_back(capability);
     group = groups.end() - 1;
   }
   return {.group = static_cast<int>(group - groups.begin()), .layer = group->layers++};
 }
 
-KvRef add_state_layer(std::vector<StateSpec>& groups, StateSpec spec) {
+KvRef add_state_layer(ModelInfo& info, StateSpec spec) {
+  std::vector<StateSpec>& groups = info.state_groups;
   const auto same = [&](const StateSpec& group) {
     return group.conv_floats == spec.conv_floats && group.recurrent_floats == spec.recurrent_floats;
   };
@@ -80,6 +83,7 @@ KvRef add_state_layer(std::vector<StateSpec>& groups, StateSpec spec) {
   if (group == groups.end()) {
     spec.layers = 0;
     groups.push_back(spec);
+    info.state_capabilities.push_back(state_cache());
     group = groups.end() - 1;
   }
   return {.group = static_cast<int>(group - groups.begin()), .layer = group->layers++};

@@ -37,7 +37,7 @@ std::vector<std::string> layer_types(const ConfigReader& in, int layers,
 
 // The place of one more layer: in the group of its spec, made if there is none.
 // spec.layers is not looked at.
-KvRef add_kv_layer(std::vector<KvSpec>& groups, KvSpec spec);
-KvRef add_state_layer(std::vector<StateSpec>& groups, StateSpec spec);
+KvRef add_kv_layer(ModelInfo& info, KvSpec spec, const CacheCapability& capability);
+KvRef add_state_layer(ModelInfo& info, StateSpec spec);
 
 }  // namespace tandem

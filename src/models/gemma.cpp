@@ -111,10 +111,12 @@ SelfAttention Gemma::load_attention(int layer, const std::string& prefix, LayerL
   attention.attention_options.scale = c.attention_scale;
   attention.attention_options.softcap = c.attention_softcap;
   attention.attention_options.window = sliding ? c.window : 0;
-  attention.kv = add_kv_layer(info_.kv_groups, {.kv_heads = c.kv_heads,
-                                                .k_dim = c.head_dim,
-                                                .v_dim = c.head_dim,
-                                                .window = sliding ? c.window : 0});
+  attention.kv = add_kv_layer(info_,
+                              {.kv_heads = c.kv_heads,
+                               .k_dim = c.head_dim,
+                               .v_dim = c.head_dim,
+                               .window = sliding ? c.window : 0},
+                              sliding ? sliding_cache() : full_cache());
   return attention;
 }
 

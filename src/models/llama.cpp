@@ -95,10 +95,12 @@ Block Llama::load_block(int layer, LayerLoader& in) {
                                                          .norm_eps = c.rms_norm_eps});
   block.attention.qkv_options.rope = &rope_;
   block.attention.attention_options.window = c.windows[layer];
-  block.attention.kv = add_kv_layer(info_.kv_groups, {.kv_heads = c.kv_heads,
-                                                      .k_dim = c.head_dim,
-                                                      .v_dim = c.head_dim,
-                                                      .window = c.windows[layer]});
+  block.attention.kv = add_kv_layer(info_,
+                                    {.kv_heads = c.kv_heads,
+                                     .k_dim = c.head_dim,
+                                     .v_dim = c.head_dim,
+                                     .window = c.windows[layer]},
+                                    c.windows[layer] > 0 ? sliding_cache() : full_cache());
   block.post_attention_norm = in.norm(prefix + "post_attention_layernorm", c.hidden_size);
   block.mlp = in.mlp(prefix + "mlp.", c.hidden_size, c.intermediate_size, c.activation, c.mlp_bias);
   return block;

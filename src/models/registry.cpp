@@ -33,6 +33,16 @@ std::string unknown_architecture(const Checkpoint& checkpoint, const std::string
          ")";
 }
 
+// Nothing may hold a cache of which it is not known what may be done with it.
+void require_capabilities(const Checkpoint& checkpoint, const ModelInfo& info) {
+  if (info.kv_capabilities.size() == info.kv_groups.size() &&
+      info.state_capabilities.size() == info.state_groups.size()) {
+    return;
+  }
+  throw Error(ErrorCode::kLoad, checkpoint.path() + ": architecture \"" + info.architecture +
+                                    "\" does not say for each of its cache groups what it allows");
+}
+
 }  // namespace
 
 std::vector<std::string> supported_architectures() {
@@ -48,6 +58,7 @@ std::unique_ptr<Model> make_model(Checkpoint& checkpoint, Backend& backend) {
     if (type != family.model_type) continue;
     auto model = family.make(checkpoint, backend);
     checkpoint.expect_all_taken();
+    require_capabilities(checkpoint, model->info());
     return model;
   }
   throw Error(ErrorCode::kUnsupported, unknown_architecture(checkpoint, type));
