@@ -105,12 +105,38 @@ Clock::time_point Core::next_deadline() const {
 }
 
 bool Core::plan_step() {
-  plan_ = scheduler_.next(budget_);
-  for (RowId id : plan_.admitted) {
-    rows_.at(id)->admitted = true;
-    rows_.at(id)->admitted_at = Clock::now();
-  }
+  budget_.chunk_tokens = step_cost_.chunk_tokens(options_.step_tokens);
+  do {
+    refresh_pages();
+    while (scheduler_.short_of_pages(budget_)) preempt(scheduler_.preempt());
+    admit_rows();
+    plan_ = scheduler_.next(budget_);
+  } while (plan_.empty() && take_from_paused());
   return !plan_.empty();
+}
+
+void Core::refresh_pages() { budget_.pages = pools_.pages_available(); }
+
+void Core::admit_rows() {
+  while (const auto id = scheduler_.candidate()) {
+    if (!scheduler_.can_admit(*id, {}, budget_)) return;
+    scheduler_.admit(*id);
+    Row& row = *rows_.at(*id);
+    if (!row.admitted) row.admitted_at = Clock::now();
+    row.admitted = true;
+  }
+}
+
+void Core::preempt(RowId id) {
+  pools_.release(rows_.at(id)->pages);
+  ++stats_.preemptions;
+  refresh_pages();
+}
+
+bool Core::take_from_paused() {
+  if (!scheduler_.held_up_by_paused()) return false;
+  preempt(scheduler_.preempt());
+  return true;
 }
 
 void Core::run_step() {
@@ -119,17 +145,30 @@ void Core::run_step() {
   if (!parts.empty()) forward(parts);
   ++stats_.steps;
   stats_.last_step_ms = ms_between(begin, Clock::now());
+  step_cost_.observe(plan_.decoding, plan_.tokens - plan_.decoding, stats_.last_step_ms);
 }
 
 std::vector<StepRow> Core::place() {
   std::vector<StepRow> parts;
   for (const PlanRow& planned : plan_.rows) {
     Row& row = *rows_.at(planned.row);
-    const bool placed = guarded(
-        row, [&] { pools_.cover(row.pages, planned.begin, planned.begin + planned.count); });
-    if (placed) parts.push_back({&row, planned.begin, planned.count, planned.samples});
+    if (guarded(row, [&] { cover(row, planned); }) && scheduler_.is_running(planned.row)) {
+      parts.push_back({&row, planned.begin, planned.count, planned.samples});
+    }
   }
   return parts;
+}
+
+// Memory may run out before the pools have their size: the row then waits for a place,
+// unless it is alone.
+void Core::cover(Row& row, const PlanRow& planned) {
+  try {
+    pools_.cover(row.pages, planned.begin + planned.count);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kPoolExhausted || scheduler_.running() == 1) throw;
+    scheduler_.preempt(row.id());
+    preempt(row.id());
+  }
 }
 
 void Core::forward(std::span<const StepRow> parts) {
@@ -177,6 +216,7 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
     end(row, finish, std::move(event));
     return;
   }
+  pools_.drop_behind(row.pages, end_position);
   if (part.samples) scheduler_.advance(row.id());
   deliver(row, std::move(event));
 }
@@ -193,13 +233,14 @@ void Core::observe_token(Row& row) {
 }
 
 void Core::score_prompt(const StepRow& part, std::span<const float> logits, Event& event) {
-  const Row& row = *part.row;
-  if (part.begin == 0) event.prompt.push_back({.id = row.tokens[0], .top = {}});
-  for (int32_t i = 0; i < part.scoring(); ++i) {
-    event.prompt.push_back(token_logprobs(logits.subspan(i * vocab_size_, vocab_size_),
-                                          row.tokens[part.begin + i + 1],
+  Row& row = *part.row;
+  const int32_t first = part.scoring_first(), end = part.scoring_end();
+  if (row.prompt_delivered == 0) event.prompt.push_back({.id = row.tokens[0], .top = {}});
+  for (int32_t i = first; i < end; ++i, logits = logits.subspan(vocab_size_)) {
+    event.prompt.push_back(token_logprobs(logits.first(vocab_size_), row.tokens[part.begin + i + 1],
                                           row.request.prompt_logprobs));
   }
+  row.prompt_delivered += static_cast<int32_t>(event.prompt.size());
 }
 
 void Core::deliver(Row& row, Event event) {
@@ -262,9 +303,6 @@ EngineStats Core::stats() const {
   stats.paused_rows = static_cast<int>(
       std::count_if(rows_.begin(), rows_.end(), [](const auto& it) { return it.second->paused; }));
   stats.kv_pages_used = pools_.pages_used();
-  for (size_t g = 0; g < pools_.groups(); ++g) {
-    stats.kv_pages_reserved += scheduler_.pages_reserved(g);
-  }
   stats.kv_pages_total = pools_.pages_total();
   stats.kv_bytes_used = pools_.bytes_used();
   stats.kv_bytes_total = pools_.bytes_total();

@@ -12,6 +12,7 @@
 #include "engine/kv_pools.h"
 #include "engine/row.h"
 #include "engine/step_arrays.h"
+#include "engine/step_cost.h"
 #include "sampling/sampler.h"
 #include "sched/scheduler.h"
 
@@ -49,7 +50,15 @@ class Core {
   void check() const;
 
  private:
+  void refresh_pages();
+  void admit_rows();
+  // Takes the pages of a row that the scheduler has put back into the queue.
+  void preempt(RowId id);
+  // Readers that are behind must not keep other rows from running: preempts a row of
+  // theirs if only such rows have a place.
+  bool take_from_paused();
   std::vector<StepRow> place();
+  void cover(Row& row, const PlanRow& planned);
   void forward(std::span<const StepRow> parts);
   void sample(const StepRow& part, std::span<const float> logits);
   void observe_token(Row& row);
@@ -66,6 +75,7 @@ class Core {
   const int64_t vocab_size_;
   KvPools pools_;
   Scheduler scheduler_;
+  StepCost step_cost_;
   Budget budget_;
   Plan plan_;
   StepArrays arrays_;

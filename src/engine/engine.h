@@ -49,10 +49,10 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // computed in prefill
   int64_t generated_tokens = 0;
   int64_t steps = 0;
+  int64_t preemptions = 0;  // rows that had to give their pages back for a while
   double last_step_ms = 0;
   double running_step_ms = 0;  // how long the step now running has taken; 0 = idle
   int64_t kv_pages_used = 0;   // all groups together
-  int64_t kv_pages_reserved = 0;
   int64_t kv_pages_total = 0;  // what the pools may grow to
   int64_t kv_bytes_used = 0;
   int64_t kv_bytes_total = 0;

@@ -31,7 +31,8 @@ struct Row {
   RowSampler sampler;
   Emitter emitter;
   RowPages pages;
-  bool admitted = false;
+  int32_t prompt_delivered = 0;  // prompt tokens, where their log-probabilities are wanted
+  bool admitted = false;         // has run; it may wait again since
   bool paused = false;
   Clock::time_point submitted_at = Clock::now();
   Clock::time_point admitted_at;
