@@ -14,6 +14,7 @@ struct RowSpec {
   int32_t max_tokens = 0;       // 0 = the prompt is computed, nothing is sampled
   int priority = 0;             // higher goes first
   bool prompt_outputs = false;  // logits of every prompt token are wanted
+  bool solo = false;            // runs alone: candidate() passes over it
 };
 
 // Pages of one cache group, and its sliding window (0 = all tokens).

@@ -63,9 +63,8 @@ void Scheduler::preempt(RowId id) {
 }
 
 std::optional<RowId> Scheduler::candidate(bool preempted_only) const {
-  if (running() >= limits_.max_rows) return std::nullopt;
   for (const Row& row : waiting_) {
-    if (row.paused) continue;
+    if (row.paused || row.spec.solo) continue;
     if (preempted_only && row.age == 0) return std::nullopt;
     return row.spec.id;
   }
@@ -76,6 +75,7 @@ bool Scheduler::can_admit(RowId id, const PrefixHit& hit, const Budget& budget) 
   INVARIANT(budget.pages.size() == limits_.groups.size());
   const int32_t length = row(id).length;
   INVARIANT(hit.tokens < length);
+  if (running() >= limits_.max_rows) return false;
   for (size_t g = 0; g < limits_.groups.size(); ++g) {
     const PageGroup& group = limits_.groups[g];
     const int64_t taken = hit.pages.empty() ? 0 : hit.pages[g];
@@ -208,9 +208,10 @@ void Scheduler::pause(RowId id) { row(id).paused = true; }
 
 void Scheduler::resume(RowId id) { row(id).paused = false; }
 
-int Scheduler::preempted() const {
-  return static_cast<int>(
-      std::count_if(waiting_.begin(), waiting_.end(), [](const Row& row) { return row.age > 0; }));
+int Scheduler::started() const {
+  const auto started = [](const Row& row) { return row.age > 0 && !row.spec.solo; };
+  return static_cast<int>(std::count_if(running_.begin(), running_.end(), started) +
+                          std::count_if(waiting_.begin(), waiting_.end(), started));
 }
 
 bool Scheduler::is_running(RowId id) const {
@@ -218,10 +219,9 @@ bool Scheduler::is_running(RowId id) const {
                      [id](const Row& row) { return row.spec.id == id; });
 }
 
-bool Scheduler::held_up_by_paused() const {
-  const auto paused = [](const Row& row) { return row.paused; };
-  return !running_.empty() && std::all_of(running_.begin(), running_.end(), paused) &&
-         !std::all_of(waiting_.begin(), waiting_.end(), paused);
+bool Scheduler::all_paused() const {
+  return !running_.empty() &&
+         std::all_of(running_.begin(), running_.end(), [](const Row& row) { return row.paused; });
 }
 
 int32_t Scheduler::computed(RowId id) const { return row(id).computed; }

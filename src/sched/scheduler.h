@@ -50,10 +50,10 @@ class Scheduler {
   RowId preempt();
   void preempt(RowId row);
 
-  // The row that is to be admitted next, if there is one and a place is free;
-  // `preempted_only` passes over rows that have never run.
+  // The row that is to be admitted next, if one waits; `preempted_only` passes over
+  // rows that have never run.
   std::optional<RowId> candidate(bool preempted_only = false) const;
-  // Are there pages enough for that candidate, of which `hit` is computed already?
+  // Are there a place and pages enough for that row, of which `hit` is computed already?
   bool can_admit(RowId row, const PrefixHit& hit, const Budget& budget) const;
   void admit(RowId row, const PrefixHit& hit = {});
 
@@ -75,11 +75,11 @@ class Scheduler {
   const SchedulerLimits& limits() const { return limits_; }
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
-  // Waiting rows that have run before.
-  int preempted() const;
+  // Rows that run or have run, and are not solo.
+  int started() const;
   bool is_running(RowId row) const;
-  // True when only paused rows run, and another waits.
-  bool held_up_by_paused() const;
+  // True when rows run, and all of them are paused.
+  bool all_paused() const;
   // Tokens of a running row that are planned or computed.
   int32_t computed(RowId row) const;
 

@@ -240,7 +240,7 @@ TEST_CASE("when pages run out the youngest row goes to the front of the queue, a
   b.s.add(row(3, 1, 1));
   CHECK(b.s.candidate() == 2);
   CHECK(b.s.candidate(/*preempted_only=*/true) == 2);
-  CHECK(b.s.preempted() == 1);
+  CHECK(b.s.started() == 2);
   b.finish(1);
   const Plan plan = b.plan();
   CHECK(b.admitted == Ids{2});
@@ -368,6 +368,20 @@ TEST_CASE("a row of low priority is overtaken only so often") {
     if (running == 2) break;
   }
   CHECK(overtaken == kOvertakenMax);
+}
+
+TEST_CASE("a row that runs alone is passed over, and admitted by its id") {
+  Bench b(2);
+  RowSpec solo = row(1);
+  solo.solo = true;
+  b.s.add(solo);
+  CHECK_FALSE(b.s.candidate().has_value());
+  b.s.admit(1);
+  CHECK(b.s.started() == 0);
+  CHECK(ids(b.plan()) == Ids{1});
+  b.s.preempt(1);
+  b.s.add(row(2));
+  CHECK(b.s.candidate() == 2);
 }
 
 TEST_CASE("a row that generates nothing computes its prompt without sampling") {
