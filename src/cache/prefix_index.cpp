@@ -219,8 +219,11 @@ AddedBlock PrefixIndex::add(PrefixRow& row, std::span<const int32_t> tokens,
   added.existed = block(id).ready;
   if (!added.existed) block(id).generated = generated;
   added.same_phase = block(id).generated == generated;
-  block(id).ready = true;
   ++tick_;
+  if (!added.existed && options_.track_unsaved) {
+    rank(unsaved_, block(id).unsaved_rank, tick_, id);
+  }
+  block(id).ready = true;
   touch(id);
   for (size_t g = 0; g < groups(); ++g) {
     if (place(id, g).page < 0 && pages[g] >= 0) keep_page(g, id, pages[g]);
@@ -239,6 +242,19 @@ AddedBlock PrefixIndex::add(PrefixRow& row, std::span<const int32_t> tokens,
   }
   return added;
 }
+
+AddedBlock PrefixIndex::add_saved(PrefixRow& row, std::span<const int32_t> tokens,
+                                  std::span<const int32_t> pages, bool generated) {
+  AddedBlock added = add(row, tokens, pages, generated);
+  if (!added.existed) mark_saved(row.tail);
+  return added;
+}
+
+NodeId PrefixIndex::next_unsaved() const {
+  return unsaved_.empty() ? kNoNode : unsaved_.begin()->second;
+}
+
+void PrefixIndex::mark_saved(NodeId id) { rank(unsaved_, block(id).unsaved_rank, 0, id); }
 
 // The block that has just come to lie behind each window when `id` was added.
 void PrefixIndex::mark_behind(NodeId id) {
@@ -316,9 +332,11 @@ int64_t PrefixIndex::drop_state(NodeId id) {
 
 int64_t PrefixIndex::remove(NodeId id) {
   int64_t freed = 0;
+  if (options_.on_evict && has_full_pages(id)) options_.on_evict(id);
   for (size_t g = 0; g < groups(); ++g) freed += drop_page(g, id);
   freed += drop_state(id);
   rank(leaves_, block(id).leaf_rank, 0, id);
+  mark_saved(id);
   block(id) = {};
   tree_.remove(id);
   return freed;
@@ -440,7 +458,7 @@ int64_t PrefixIndex::bytes() const {
 void PrefixIndex::check() const {
   tree_.check();
   std::vector<int64_t> kept(groups(), 0);
-  int64_t states = 0, leaves = 0;
+  int64_t states = 0, leaves = 0, unsaved = 0;
   for (NodeId id = 0; id < tree_.capacity(); ++id) {
     if (!tree_.alive(id)) continue;
     const Block& at = block(id);
@@ -449,6 +467,7 @@ void PrefixIndex::check() const {
     const bool leaf = tree_.children(id).empty() && !tree_.is_root(id);
     INVARIANT((at.leaf_rank != 0) == (leaf && at.pins == 0 && at.pending == 0));
     leaves += at.leaf_rank != 0;
+    unsaved += at.unsaved_rank != 0;
     for (size_t g = 0; g < groups(); ++g) {
       const Place& own = place(id, g);
       INVARIANT((own.page >= 0 && sliding(g)) == (own.rank != 0));
@@ -462,6 +481,7 @@ void PrefixIndex::check() const {
     }
   }
   INVARIANT(leaves == std::ssize(leaves_) && states == std::ssize(states_));
+  INVARIANT(unsaved == std::ssize(unsaved_));
   for (size_t g = 0; g < groups(); ++g) {
     pool(g).check();
     int64_t in_pool = 0;

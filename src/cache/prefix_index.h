@@ -39,6 +39,10 @@ struct IndexOptions {
   // Slots of recurrent state; null where the model has none.
   BlockPool* slots = nullptr;
   int64_t slot_bytes = 0;
+  // Keep a list of blocks that are not saved elsewhere: next_unsaved().
+  bool track_unsaved = false;
+  // Called before a block with its pages goes, to save what it holds.
+  std::function<void(NodeId)> on_evict;
   uint64_t hash_mask = ~uint64_t{0};  // fewer bits make collisions, for tests
 };
 
@@ -88,6 +92,9 @@ class PrefixIndex {
   // row's, one a group (-1 = none). `generated`: not all of it as prompt.
   AddedBlock add(PrefixRow& row, std::span<const int32_t> tokens, std::span<const int32_t> pages,
                  bool generated = false);
+  // As add(), of a block that was loaded from where it is saved.
+  AddedBlock add_saved(PrefixRow& row, std::span<const int32_t> tokens,
+                       std::span<const int32_t> pages, bool generated);
   // Keeps a checkpoint of the recurrent state at the end of the row's last block.
   // The slot is the caller's to put afterwards; nothing if there is one already.
   void keep_state(const PrefixRow& row, int32_t slot);
@@ -103,6 +110,16 @@ class PrefixIndex {
   // Forgets what no row is at, in one namespace or in all.
   void clear(const CacheNamespace& space);
   void clear();
+
+  // The block longest unsaved, parents before their children; kNoNode = none.
+  NodeId next_unsaved() const;
+  void mark_saved(NodeId id);
+  bool saved(NodeId id) const { return block(id).unsaved_rank == 0; }
+  // What a block has: its page in a group, its checkpoint; -1 = none.
+  const PrefixTree& tree() const { return tree_; }
+  int32_t page(NodeId id, size_t group) const { return place(id, group).page; }
+  int32_t state_slot(NodeId id) const { return block(id).state_slot; }
+  bool generated(NodeId id) const { return block(id).generated; }
 
   int64_t blocks() const { return tree_.blocks(); }
   int64_t pages(size_t group) const { return kept_[group]; }
@@ -121,8 +138,9 @@ class PrefixIndex {
     int32_t state_slot = -1;
     bool ready = false;  // computed, pages or not
     bool generated = false;
-    uint64_t leaf_rank = 0;   // in leaves_; 0 = not there
-    uint64_t state_rank = 0;  // in states_
+    uint64_t leaf_rank = 0;     // in leaves_; 0 = not there
+    uint64_t state_rank = 0;    // in states_
+    uint64_t unsaved_rank = 0;  // in unsaved_
   };
   struct Place {
     int32_t page = -1;
@@ -175,6 +193,7 @@ class PrefixIndex {
   Ranking leaves_;
   std::vector<Ranking> sliding_;  // per group; empty for groups without a window
   Ranking states_;
+  Ranking unsaved_;
   std::vector<int64_t> kept_;  // pages, per group
   uint64_t tick_ = 1;
 };
