@@ -74,10 +74,16 @@ RowPages KvPools::make_row() const {
   return {.groups = std::vector<PageList>(stores_.size(), PageList(kPageTokens))};
 }
 
-void KvPools::cover(RowPages& row, int64_t begin, int64_t end) {
+std::vector<int64_t> KvPools::pages_available() const {
+  std::vector<int64_t> pages;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    const int32_t window = limits_.groups[g].window;
-    if (window > 0) row.groups[g].drop_before(std::max<int64_t>(0, begin - window + 1), pools_[g]);
+    pages.push_back(limits_.groups[g].pages - pools_[g].used());
+  }
+  return pages;
+}
+
+void KvPools::cover(RowPages& row, int64_t end) {
+  for (size_t g = 0; g < stores_.size(); ++g) {
     const int64_t missing = row.groups[g].pages_missing(end);
     if (missing > pools_[g].available()) grow_pages(g, pools_[g].used() + missing);
     row.groups[g].cover(end, pools_[g]);
@@ -85,13 +91,25 @@ void KvPools::cover(RowPages& row, int64_t begin, int64_t end) {
   if (has_states() && row.state_slot < 0) take_slot(row);
 }
 
+void KvPools::drop_behind(RowPages& row, int64_t next) {
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    const int32_t window = limits_.groups[g].window;
+    if (window > 0) row.groups[g].drop_before(std::max<int64_t>(0, next - window + 1), pools_[g]);
+  }
+}
+
 void KvPools::grow_pages(size_t group, int64_t needed) {
   const int64_t now = pools_[group].total();
   const int64_t wanted = std::max(needed, now + std::max(kGrowPagesMin, now / 2));
   const int64_t pages = std::min(wanted, limits_.groups[group].pages);
-  // Admission reserves what a row may need, so the limit always suffices.
+  // The plan spends no more than pages_available().
   INVARIANT(pages >= needed);
-  if (pages > stores_[group]->pages()) stores_[group]->grow(pages);
+  try {
+    if (pages > stores_[group]->pages()) stores_[group]->grow(pages);
+  } catch (const Error&) {
+    limits_.groups[group].pages = now;
+    throw;
+  }
   pools_[group].grow(static_cast<int32_t>(pages));
 }
 
