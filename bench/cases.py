@@ -23,6 +23,16 @@ class Case:
     def key(self):
         return f"{self.model}/{self.name}"
 
+    def work(self, costs):
+        """What one token needs at least, of a model's models.costs: bytes to read in a decoding
+        step that its rows share, and int8 operations (an add counts, so does a multiply)."""
+        if not self.rows:
+            return {"operations": 2 * costs["layer_weights"]}
+        context = self.depth + self.gen / 2
+        return {"bytes": costs["weight_bytes"] / self.rows + costs["kv_bytes"] * context,
+                "operations": 2 * (costs["layer_weights"] + costs["head_weights"]),
+                "buffer": costs["weight_bytes"]}
+
 
 @dataclass(frozen=True)
 class ServerCase:
@@ -44,6 +54,13 @@ class ServerCase:
     def requests(self):
         """In one run: at least two for each client."""
         return max(2 * self.concurrency, 4)
+
+
+@dataclass(frozen=True)
+class LimitsCase:
+    """What the machine can do at best; see machine.py."""
+    name: str = "limits"
+    key: str = "machine/limits"
 
 
 @dataclass(frozen=True)
@@ -70,8 +87,8 @@ ENGINE_CASES = [*_engine_cases("default"),
 SERVER_CASES = [ServerCase("default", n) for n in CONCURRENCIES]
 START = SingleCase("default", "start")
 OVERHEAD = SingleCase("default", "server-adds")
-ALL_CASES = [*ENGINE_CASES, START, *SERVER_CASES, OVERHEAD]
-QUICK_CASES = [Case("default", "prefill-64", prompt=64),
+ALL_CASES = [LimitsCase(), *ENGINE_CASES, START, *SERVER_CASES, OVERHEAD]
+QUICK_CASES = [LimitsCase(), Case("default", "prefill-64", prompt=64),
                Case("default", "decode-depth-16", rows=1, gen=8, depth=16),
                Case("default", "rows-2", rows=2, gen=8, depth=16, batched=True),
                START, ServerCase("default", 2, prompt=16, gen=8), OVERHEAD]

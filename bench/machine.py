@@ -64,9 +64,44 @@ def busy_share(seconds=0.3):
     return 1 - (idle_after - idle) / passed if passed else 0.0
 
 
-def limits(program, threads, model_bytes):
+LARGE_BUFFER = 1 << 30  # no cache holds it
+# Fastest int8 dot product that a forced instruction set may use.
+INT8 = {"avx2": ["avx2_int8"], "avx512": ["avx2_int8", "avx512_vnni_int8"]}
+
+
+def limits(program, threads, sizes):
     """What machine_limits prints: GB/s over a buffer of each size, and peaks of dot products."""
-    sizes = [str(size) for size in model_bytes]
-    done = subprocess.run([program, str(threads), *sizes], capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run([program, str(threads), *map(str, [*sizes, LARGE_BUFFER])],
+                          capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
+
+
+def bandwidth(limits_, size):
+    """GB/s of the measured buffer whose size is nearest."""
+    return min(limits_["read"], key=lambda read: abs(read["bytes"] - size))["gbps"]
+
+
+def int8_peak(limits_, isa):
+    """1e12 operations a second of the best int8 dot product that may be used; 0 if none is known."""
+    allowed = INT8.get(isa, limits_["dot"])
+    return max((value for name, value in limits_["dot"].items()
+                if name.endswith("int8") and name in allowed), default=0)
+
+
+def limit_of(row, limits_):
+    """Which limit a row of results is nearer to, and the share of it that ours and the peer
+    reach: {"name", "ours", "peer"}; None where the row does no known work."""
+    work = row.get("work")
+    if not work or not limits_ or limits_["threads"] != row["threads"]:
+        return None
+    seconds = {"int8 peak": 0, "read bandwidth": 0}  # that one token needs at least
+    if peak := int8_peak(limits_, row.get("isa", "")):
+        seconds["int8 peak"] = work["operations"] / (peak * 1e12)
+    if "bytes" in work:
+        seconds["read bandwidth"] = work["bytes"] / (bandwidth(limits_, work["buffer"]) * 1e9)
+    name = max(seconds, key=seconds.get)
+
+    def share(side):
+        return row[side]["median"] * seconds[name] if row[side] else None
+
+    return {"name": name, "ours": share("ours"), "peer": share("peer")}

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from statistics import median
 
 from . import clients, machine, models, peer, runs, servers
-from .cases import OVERHEAD, START, Case, ServerCase
+from .cases import OVERHEAD, START, Case, LimitsCase, ServerCase
 from .problem import Problem
 from .results import make_row
 
@@ -31,7 +31,9 @@ class Bench:
         return self.ids
 
     def _measure(self, case):
-        if isinstance(case, Case):
+        if isinstance(case, LimitsCase):
+            self._limits()
+        elif isinstance(case, Case):
             self._engine(case)
         elif isinstance(case, ServerCase):
             self._servers(case)
@@ -55,6 +57,18 @@ class Bench:
         if busy > BUSY_SHARE_MAX:
             peer.say(f"other programs use {busy:.0%} of this machine now: figures may be low")
 
+    def _limits(self):
+        build = self.options.build
+        runs.output_of(["cmake", "--build", build, "--target", "machine_limits"])
+        names = ["default"] if self.options.quick else ["default", "mlx", "1b"]
+        sizes = [models.costs(models.model_path(name))["weight_bytes"] for name in names]
+        found = machine.limits(build / "bench/machine_limits", self.threads, sizes)
+        self.results.data["limits"] = found
+        peer.say("reading " + ", ".join(f"{read['bytes'] / 1e6:.0f} MB {read['gbps']:.1f} GB/s"
+                                        for read in found["read"]))
+        peer.say("dot products " + ", ".join(f"{name} {value:.2f} T/s"
+                                             for name, value in found["dot"].items()))
+
     def _put(self, *what, **more):
         row = make_row(*what, isa=self.options.isa, threads=self.threads, **more)
         self.results.put(row)
@@ -71,12 +85,15 @@ class Bench:
                 found = runs.ours(self.binary, path, case, precision, self.threads,
                                   self.options.isa)
                 ours[precision].append(runs.our_speed(found, case))
-                shares[precision].append(found.get("engine_share"))
+                if case.rows:
+                    shares[precision].append(found["decode"][0]["engine_share"])
             if self.peer:
                 theirs.append(runs.peer_speed(self.peer, peer_path, case, self.threads))
             self._progress(case, pair, ours, theirs)
         for precision in self.precisions:
-            self._put(case.model, case.name, precision, "speed", "tok/s", ours[precision], theirs)
+            more = {"engine_share": median(shares[precision])} if case.rows else {}
+            self._put(case.model, case.name, precision, "speed", "tok/s", ours[precision], theirs,
+                      work=case.work(models.costs(path)), **more)
 
     def _progress(self, case, pair, ours, theirs):
         said = [f"{name} {samples[-1]:.1f}" for name, samples in ours.items()]

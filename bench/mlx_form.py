@@ -123,4 +123,5 @@ def costs(folder):
                                 (tensor["data_offsets"] for tensor in header.values())),
             "kv_bytes": 2 * 2 * config["num_hidden_layers"] * head_dim
             * config["num_key_value_heads"],
-            "layer_weights": sum(rows * columns * 32 // BITS for rows, columns in codes)}
+            "layer_weights": sum(rows * columns * 32 // BITS for rows, columns in codes),
+            "head_weights": config["vocab_size"] * config["hidden_size"]}

@@ -150,18 +150,20 @@ def make_random_llama(path):
 
 def costs(path):
     """Per token of a model with a tied embedding: bytes of weights that a decoding step reads,
-    bytes of f16 keys and values per token of context, and multiply-adds in its layers."""
+    bytes of f16 keys and values per token of context, and multiply-adds in its layers and in its
+    head."""
     if Path(path).is_dir():
         return mlx_form.costs(path)
     metadata, tensors = gguf.read_header(path)
     number = {name: value.value for name, value in metadata.items()}
-    layer_weights = sum(t.values for t in tensors if t.name.startswith("blk.")
-                        and len(t.shape) == 2)
+    matrices = [tensor for tensor in tensors if len(tensor.shape) == 2]
+    layer_weights = sum(t.values for t in matrices if t.name.startswith("blk."))
+    head_weights = max(t.values for t in matrices if not t.name.startswith("blk."))
     head_dim = (number["llama.embedding_length"] // number["llama.attention.head_count"])
     return {"weight_bytes": sum(tensor.bytes for tensor in tensors),
             "kv_bytes": (2 * 2 * number["llama.block_count"] * head_dim
                          * number["llama.attention.head_count_kv"]),
-            "layer_weights": layer_weights}
+            "layer_weights": layer_weights, "head_weights": head_weights}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+from .machine import limit_of
 from .stats import paired_ratio, summary
 
 SCHEMA = 1
@@ -53,6 +54,8 @@ class Results:
         return list(self.data["rows"].values())
 
     def save(self):
+        for row in self.data["rows"].values():
+            row["limit"] = limit_of(row, self.data["limits"])
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         partial.write_text(json.dumps(self.data, indent=1) + "\n")

@@ -8,7 +8,7 @@ from .problem import Problem
 SECONDS_MAX = 600
 
 
-def figures_of(command, env=None):
+def output_of(command, env=None):
     """What a program prints on stdout; its stderr is shown only if it fails."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=SECONDS_MAX, env={**os.environ, **(env or {})})
@@ -26,7 +26,7 @@ def ours(binary, model, case, precision, threads, isa):
         command += ["--rows", case.rows, "--gen-tokens", case.gen, "--depth", case.depth]
     else:
         command += ["--rows", 1, "--gen-tokens", 1]
-    return json.loads(figures_of(command, {"TANDEM_ISA": isa} if isa else None))
+    return json.loads(output_of(command, {"TANDEM_ISA": isa} if isa else None))
 
 
 def our_speed(found, case):
@@ -38,12 +38,12 @@ def peer_speed(folder, model, case, threads):
     """Tokens a second of one case as the peer's own programs measure it."""
     if case.batched:
         context = case.rows * (case.depth + case.gen)
-        text = figures_of([
+        text = output_of([
             folder / "llama-batched-bench", "-m", model, "-c", context, "-npp", case.depth,
             "-ntg", case.gen, "-npl", case.rows, "-t", threads, "-tb", threads,
             "--output-format", "jsonl"])
         return batched_bench_speed(text, case.rows)
-    text = figures_of([
+    text = output_of([
         folder / "llama-bench", "-m", model, "-p", case.prompt, "-n", case.gen if case.rows else 0,
         "-d", case.depth, "-t", threads, "-r", 1, "-o", "json"])
     return bench_speed(text)
