@@ -230,10 +230,12 @@ void Core::forward(std::span<const StepRow> parts) {
   std::span<const float> logits;
   try {
     const Step& step = arrays_.build(parts, pools_);
+    const Clock::time_point begin = Clock::now();
     loaded_.backend->begin_step(step);
     const Tensor result = loaded_.model->forward(*loaded_.backend, step);
     // Reading waits for a lazy backend, so that its errors surface here too.
     logits = loaded_.backend->read(result);
+    stats_.forward_ms += ms_between(begin, Clock::now());
     INVARIANT(std::ssize(logits) == std::ssize(step.outputs) * vocab_size_);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);

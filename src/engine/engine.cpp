@@ -278,18 +278,23 @@ void Engine::Impl::serve(Core& core) {
 }
 
 void Engine::Impl::loop(Core& core) {
+  Clock::time_point turn_began = Clock::now();
   while (take_in(core)) {
     core.sweep();
     const bool due = core.plan_step();
     publish(core);
     if (!due) {
       doorbell_->wait_until(core.next_deadline());
+      turn_began = Clock::now();
       continue;
     }
     step_began_ns_.store(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
                          std::memory_order_relaxed);
     core.run_step();
     step_began_ns_.store(0, std::memory_order_relaxed);
+    const Clock::time_point now = Clock::now();
+    core.count_turn(std::chrono::duration<double, std::milli>(now - turn_began).count());
+    turn_began = now;
     publish(core);
   }
   core.cancel_all();
