@@ -1,0 +1,214 @@
+// AMX loops of bare_loops.cpp.
+
+TANDEM_TARGET("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16")
+namespace {
+
+constexpr double kTileOps = 2.0 * kPeakSteps * 4 * 16 * 16 * 64;
+
+// Registers 0 to 3 sums, 4 and 5 of tokens, 6 and 7 of weights with `depth` rows.
+TileConfig tile_shape(int tokens, int row_bytes, int depth) {
+  TileConfig config;
+  for (int i = 0; i < 4; i++) config.set(i, tokens, 64);
+  for (int i = 4; i < 6; i++) config.set(i, tokens, row_bytes);
+  for (int i = 6; i < 8; i++) config.set(i, depth, 64);
+  return config;
+}
+
+void peak_tile_bytes() {
+  tile_config(tile_shape(16, 64, 16));
+  for (int i = 0; i < kPeakSteps; i++) {
+    tile_dot_bytes<0, 4, 6>();
+    tile_dot_bytes<1, 4, 7>();
+    tile_dot_bytes<2, 5, 6>();
+    tile_dot_bytes<3, 5, 7>();
+  }
+  tile_release();
+}
+
+void peak_tile_bf16() {
+  tile_config(tile_shape(16, 64, 16));
+  for (int i = 0; i < kPeakSteps; i++) {
+    tile_dot_bf16<0, 4, 6>();
+    tile_dot_bf16<1, 4, 7>();
+    tile_dot_bf16<2, 5, 6>();
+    tile_dot_bf16<3, 5, 7>();
+  }
+  tile_release();
+}
+
+template <bool kBytes>
+TANDEM_INLINE void tile_square() {
+  if constexpr (kBytes) {
+    tile_dot_bytes<0, 4, 6>();
+    tile_dot_bytes<1, 4, 7>();
+    tile_dot_bytes<2, 5, 6>();
+    tile_dot_bytes<3, 5, 7>();
+  } else {
+    tile_dot_bf16<0, 4, 6>();
+    tile_dot_bf16<1, 4, 7>();
+    tile_dot_bf16<2, 5, 6>();
+    tile_dot_bf16<3, 5, 7>();
+  }
+}
+
+// 32 tokens against two tiles over the whole depth; weights [step][16][64] of
+// each tile, tokens [step][tokens][64].
+template <bool kBytes, bool kPrefetch>
+static void tile_square_block(const void* weights, const void* tokens, int64_t count, int64_t steps,
+                              float* out) {
+  const char* w = static_cast<const char*>(weights);
+  const char* x = static_cast<const char*>(tokens);
+  tile_zero<0>();
+  tile_zero<1>();
+  tile_zero<2>();
+  tile_zero<3>();
+  for (int64_t i = 0; i < steps; i++) {
+    tile_load<6>(w + i * 1024, 64);
+    tile_load<4>(x + i * count * 64, 64);
+    tile_load<7>(w + (steps + i) * 1024, 64);
+    tile_load<5>(x + (i * count + 16) * 64, 64);
+    if (kPrefetch) {  // the same columns of the next tokens
+      for (int line = 0; line < 32; line++) {
+        __builtin_prefetch(x + (i * count + 32 + line) * 64, 0, 3);
+      }
+    }
+    tile_square<kBytes>();
+  }
+  tile_store<0>(out, kRows * 4);
+  tile_store<1>(out + 16, kRows * 4);
+  tile_store<2>(out + 16 * kRows, kRows * 4);
+  tile_store<3>(out + 16 * kRows + 16, kRows * 4);
+}
+
+// No scales and no unpacking: what the loads leave of the peak.
+void amx_bytes_bare(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(16, 64, 16));
+  for (int64_t tile = begin; tile < end; tile += 2) {
+    for (int64_t t = 0; t + 32 <= p.tokens; t += 32) {
+      tile_square_block<true, false>(scratch.weights.data, p.two.data + t * 64, p.tokens,
+                                     kGroups / 2, p.out.data + t * kRows + tile * 16);
+    }
+  }
+  tile_release();
+}
+
+template <bool kPrefetch>
+void amx_bf16_bare(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(16, 64, 16));
+  for (int64_t tile = begin; tile < end; tile += 2) {
+    for (int64_t t = 0; t + 32 <= p.tokens; t += 32) {
+      tile_square_block<false, kPrefetch>(scratch.weights.data, p.bf16.data + t * 32, p.tokens,
+                                          kGroups, p.out.data + t * kRows + tile * 16);
+    }
+  }
+  tile_release();
+}
+
+// kTokens 1, 4, 16 or 32 at a time (33: 32 with prefetches); the weights expanded
+// before.
+template <int kTokens>
+void amx_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(kTokens < 16 ? kTokens : 16, 64, 16));
+  const uint8_t* w = scratch.weights.data;
+  for (int64_t tile = begin; tile < end; tile += 2) {
+    expand_bf16_512(p, tile, scratch.weights.data);
+    expand_bf16_512(p, tile + 1, scratch.weights.data + kGroups * 1024);
+    for (int64_t t = 0; t < p.tokens; t += kTokens / 16 == 2 ? 32 : kTokens) {
+      float* out = p.out.data + t * kRows + tile * 16;
+      const uint16_t* x = p.bf16.data + t * 32;
+      if constexpr (kTokens >= 32) {
+        tile_square_block<false, kTokens == 33>(w, x, p.tokens, kGroups, out);
+      } else {
+        tile_zero<0>();
+        tile_zero<1>();
+        for (int64_t g = 0; g < kGroups; g++) {
+          tile_load<4>(x + g * p.tokens * 32, 64);
+          tile_load<6>(w + g * 1024, 64);
+          tile_load<7>(w + (kGroups + g) * 1024, 64);
+          tile_dot_bf16<0, 4, 6>();
+          tile_dot_bf16<1, 4, 7>();
+        }
+        tile_store<0>(out, kRows * 4);
+        tile_store<1>(out + 16, kRows * 4);
+      }
+    }
+  }
+  tile_release();
+}
+
+// The dots of one group into register kSum and from there to memory. kTerms 0:
+// two terms in one dot, [16 w, w] against [first, second].
+template <int kSum, int kTerms>
+TANDEM_INLINE void dot_group(const uint8_t* w, const int8_t* x, int32_t* sums) {
+  if constexpr (kTerms == 2) {
+    tile_zero<kSum>();
+    tile_zero<kSum + 1>();
+    tile_load<6>(w, 64);
+    tile_load<4>(x, 64);
+    tile_dot_bytes<kSum, 4, 6>();
+    tile_load<5>(x + 32, 64);
+    tile_dot_bytes<kSum + 1, 5, 6>();
+    tile_store<kSum>(sums, 64);
+    tile_store<kSum + 1>(sums + 256, 64);
+  } else {
+    constexpr int kOther = kSum / 2 % 2;  // operand registers, in turn
+    tile_zero<kSum>();
+    tile_load<6 + kOther>(w, 64);
+    tile_load<4 + kOther>(x, kTerms == 1 ? 32 : 64);
+    tile_dot_bytes<kSum, 4 + kOther, 6 + kOther>();
+    tile_store<kSum>(sums, 64);
+  }
+}
+
+template <int kTokens, int kTerms>
+TANDEM_INLINE void drain_group(const Problem& p, int64_t tile, int64_t t0, int64_t g,
+                               const int32_t* sums, __m512* acc) {
+  const __m512 d = scale_of(p, tile, g), m = min_of(p, tile, g);
+  const float* scale = (kTerms == 1 ? p.one_scale.data : p.two_scale.data) + g * p.tokens + t0;
+  const float* sum = (kTerms == 1 ? p.one_sum.data : p.two_sum.data) + g * p.tokens + t0;
+  TANDEM_UNROLL for (int t = 0; t < kTokens; t++) {
+    __m512i total = load_512(sums + t * 16);
+    if (kTerms == 2) {
+      total = _mm512_add_epi32(_mm512_slli_epi32(total, 4), load_512(sums + 256 + t * 16));
+    }
+    acc[t] = drain_512(acc[t], total, d, m, scale[t], sum[t]);
+  }
+}
+
+template <int kTokens, int kTerms>
+static void amx_bytes_block(const Problem& p, const uint8_t* w, int64_t tile, int64_t t0,
+                            int32_t* sums) {
+  constexpr int64_t kStep = kTerms == 0 ? 1024 : 512;  // of weights
+  constexpr int64_t kRow = kTerms == 1 ? 32 : 64;      // of a token
+  const int8_t* x = (kTerms == 1 ? p.one.data : p.two.data) + t0 * kRow;
+  const int64_t x_step = p.tokens * kRow;
+  __m512 acc[kTokens];
+  for (auto& a : acc) a = _mm512_setzero_ps();
+  static_assert(kGroups % 2 == 0);
+  // Dots of a group while the one before is drained.
+  dot_group<0, kTerms>(w, x, sums);
+  for (int64_t g = 0; g < kGroups; g += 2) {
+    dot_group<2, kTerms>(w + (g + 1) * kStep, x + (g + 1) * x_step, sums + 512);
+    drain_group<kTokens, kTerms>(p, tile, t0, g, sums, acc);
+    if (g + 2 < kGroups) dot_group<0, kTerms>(w + (g + 2) * kStep, x + (g + 2) * x_step, sums);
+    drain_group<kTokens, kTerms>(p, tile, t0, g + 1, sums + 512, acc);
+  }
+  for (int t = 0; t < kTokens; t++) {
+    _mm512_storeu_ps(p.out.data + (t0 + t) * kRows + tile * 16, acc[t]);
+  }
+}
+
+template <int kTokens, int kTerms>
+void amx_bytes(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(kTokens, kTerms == 0 ? 64 : 32, kTerms == 0 ? 16 : 8));
+  for (int64_t tile = begin; tile < end; tile++) {
+    expand_bytes_512<kTerms == 0 ? 2 : 1>(p, tile, scratch.weights.data);
+    for (int64_t t = 0; t < p.tokens; t += kTokens) {
+      amx_bytes_block<kTokens, kTerms>(p, scratch.weights.data, tile, t, scratch.sums.data);
+    }
+  }
+  tile_release();
+}
+
+}  // namespace
+TANDEM_TARGET_END
