@@ -4,7 +4,7 @@
 // instruction's peak, which is measured in registers alone. A loop that the
 // machine can't run says so.
 //
-//   bench_bare_loops [threads]
+//   bench_bare_loops [threads] [part of a loop's name]
 #include <immintrin.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +74,7 @@ struct Problem {
   Buffer<int8_t> two;       // [group][tokens][2][32]
   Buffer<int16_t> wide;     // [group][tokens][32], a quad's columns as 0 2 1 3
   Buffer<uint16_t> bf16;    // [group][tokens][32]
+  Buffer<uint16_t> blocks;  // the same as [block of 32 tokens][group][32][32]
   Buffer<float> one_scale;  // [group][tokens]
   Buffer<float> one_sum;    // scale * sum of the codes
   Buffer<float> two_scale;
@@ -94,6 +95,7 @@ Problem::Problem(int64_t n)
       two(n * kColumns * 2),
       wide(n * kColumns),
       bf16(n * kColumns),
+      blocks((n + 31) / 32 * 32 * kColumns),
       one_scale(n * kGroups),
       one_sum(n * kGroups),
       two_scale(n * kGroups),
@@ -127,6 +129,7 @@ Problem::Problem(int64_t n)
         two[at * 64 + 32 + i] = static_cast<int8_t>(large - kBase * first);
         wide[at * 32 + i / 4 * 4 + i % 2 * 2 + i % 4 / 2] = static_cast<int16_t>(large);
         bf16[at * 32 + i] = to_bf16(group[i]);
+        blocks[((t / 32 * kGroups + g) * 32 + t % 32) * 32 + i] = to_bf16(group[i]);
       }
       one_sum[at] = one_scale[at] * static_cast<float>(one_total);
       two_sum[at] = two_scale[at] * static_cast<float>(two_total);
@@ -136,8 +139,8 @@ Problem::Problem(int64_t n)
 
 // One thread's memory: expanded weights of two tiles, drained sums.
 struct Scratch {
-  Buffer<uint8_t> weights{2 * kGroups * 1024};
-  Buffer<int32_t> sums{4 * 2 * 256};
+  Buffer<uint8_t> weights{16 * kGroups * 1024};
+  Buffer<int32_t> sums{2 * 6 * 2 * 256};
 };
 
 // A loop computes tiles [begin, end) of the problem.
@@ -282,39 +285,115 @@ const Bench kBenches[] = {
      {&vnni_wide<1>, &vnni_wide<4>, &vnni_wide<6>},
      &vnni_wide<6>},
     {"vdpbf16ps", 4, 1, true, {&dot_bf16<1>, &dot_bf16<4>, &dot_bf16<6>}, &dot_bf16<6>},
-    {"amx int8, 2x2, no scales", 5, 1, false, {nullptr, nullptr, nullptr}, &amx_bytes_bare},
-    {"amx int8, one term, drained",
+    {"amx int8, 2x2, no scales",
+     5,
+     1,
+     false,
+     {nullptr, nullptr, nullptr},
+     &amx_bare<true, 0, kBlockStep>},
+    {"amx int8, one term, drained by 1",
      5,
      2,
      true,
-     {&amx_bytes<1, 1>, &amx_bytes<4, 1>, &amx_bytes<16, 1>},
-     &amx_bytes<16, 1>},
-    {"amx int8, two terms, drained",
+     {&amx_bytes<1, 1, 1>, &amx_bytes<4, 1, 1>, &amx_bytes<16, 1, 1>},
+     &amx_bytes<16, 1, 1>},
+    {"amx int8, one term, drained by 2",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 1, 2>, &amx_bytes<4, 1, 2>, &amx_bytes<16, 1, 2>},
+     &amx_bytes<16, 1, 2>},
+    {"amx int8, one term, drained by 3",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 1, 3>, &amx_bytes<4, 1, 3>, &amx_bytes<16, 1, 3>},
+     &amx_bytes<16, 1, 3>},
+    {"amx int8, one term, drained by 6",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 1, 6>, &amx_bytes<4, 1, 6>, &amx_bytes<16, 1, 6>},
+     &amx_bytes<16, 1, 6>},
+    {"amx int8, two terms, drained by 1",
      5,
      4,
      true,
-     {&amx_bytes<1, 2>, &amx_bytes<4, 2>, &amx_bytes<16, 2>},
-     &amx_bytes<16, 2>},
-    {"amx int8, two terms in one dot",
+     {&amx_bytes<1, 2, 1>, &amx_bytes<4, 2, 1>, &amx_bytes<16, 2, 1>},
+     &amx_bytes<16, 2, 1>},
+    {"amx int8, two terms, drained by 2",
+     5,
+     4,
+     true,
+     {&amx_bytes<1, 2, 2>, &amx_bytes<4, 2, 2>, &amx_bytes<16, 2, 2>},
+     &amx_bytes<16, 2, 2>},
+    {"amx int8, two terms, drained by 3",
+     5,
+     4,
+     true,
+     {&amx_bytes<1, 2, 3>, &amx_bytes<4, 2, 3>, &amx_bytes<16, 2, 3>},
+     &amx_bytes<16, 2, 3>},
+    {"amx int8, two terms, drained by 6",
+     5,
+     4,
+     true,
+     {&amx_bytes<1, 2, 6>, &amx_bytes<4, 2, 6>, &amx_bytes<16, 2, 6>},
+     &amx_bytes<16, 2, 6>},
+    {"amx int8, two terms in one dot, drained by 1",
      5,
      2,
      true,
-     {&amx_bytes<1, 0>, &amx_bytes<4, 0>, &amx_bytes<16, 0>},
-     &amx_bytes<16, 0>},
-    {"amx bf16, 2x2", 6, 1, true, {&amx_bf16<1>, &amx_bf16<4>, &amx_bf16<16>}, &amx_bf16<32>},
-    {"amx bf16, 2x2, prefetched", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16<33>},
-    {"amx bf16, 2x2, no expansion",
+     {&amx_bytes<1, 0, 1>, &amx_bytes<4, 0, 1>, &amx_bytes<16, 0, 1>},
+     &amx_bytes<16, 0, 1>},
+    {"amx int8, two terms in one dot, drained by 2",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 0, 2>, &amx_bytes<4, 0, 2>, &amx_bytes<16, 0, 2>},
+     &amx_bytes<16, 0, 2>},
+    {"amx int8, two terms in one dot, drained by 3",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 0, 3>, &amx_bytes<4, 0, 3>, &amx_bytes<16, 0, 3>},
+     &amx_bytes<16, 0, 3>},
+    {"amx int8, two terms in one dot, drained by 6",
+     5,
+     2,
+     true,
+     {&amx_bytes<1, 0, 6>, &amx_bytes<4, 0, 6>, &amx_bytes<16, 0, 6>},
+     &amx_bytes<16, 0, 6>},
+    {"amx bf16, 2x2",
+     6,
+     1,
+     true,
+     {&amx_bf16<1, 0>, &amx_bf16<4, 0>, &amx_bf16<16, 0>},
+     &amx_bf16<32, 0>},
+    {"amx bf16, prefetched by 1", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16<32, 1>},
+    {"amx bf16, prefetched by 2", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16<32, 2>},
+    {"amx bf16, prefetched by 4", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16<32, 4>},
+    {"amx bf16, 2 tiles held", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16_held<2, 0>},
+    {"amx bf16, 4 tiles held", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16_held<4, 0>},
+    {"amx bf16, 8 tiles held", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16_held<8, 0>},
+    {"amx bf16, 16 tiles held", 6, 1, true, {nullptr, nullptr, nullptr}, &amx_bf16_held<16, 0>},
+    {"amx bf16, no expansion",
      6,
      1,
      false,
      {nullptr, nullptr, nullptr},
-     &amx_bf16_bare<false>},
-    {"amx bf16, the same, prefetched",
+     &amx_bare<false, 0, kBlockStep>},
+    {"amx bf16, no expansion, prefetched",
      6,
      1,
      false,
      {nullptr, nullptr, nullptr},
-     &amx_bf16_bare<true>},
+     &amx_bare<false, 2, kBlockStep>},
+    {"amx bf16, first cache only",
+     6,
+     1,
+     false,
+     {nullptr, nullptr, nullptr},
+     &amx_bare<false, 0, 0>},
 };
 
 // fn in a child, so that an instruction that the machine lacks ends only that.
@@ -386,6 +465,10 @@ int main(int argc, char** argv) {
     if (ran && read(pipe_ends[0], &totals.peak[i], sizeof(double)) != sizeof(double)) return 1;
     std::printf("%-32s  peak %.3f\n", kPeaks[i].name, totals.peak[i]);
   }
-  for (const Bench& bench : kBenches) report(bench, problems, totals.peak[bench.peak], threads);
+  const std::string wanted = argc > 2 ? argv[2] : "";
+  for (const Bench& bench : kBenches) {
+    if (std::string(bench.name).find(wanted) == std::string::npos) continue;
+    report(bench, problems, totals.peak[bench.peak], threads);
+  }
   for (Problem* problem : problems) delete problem;
 }

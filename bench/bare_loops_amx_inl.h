@@ -51,11 +51,14 @@ TANDEM_INLINE void tile_square() {
   }
 }
 
-// 32 tokens against two tiles over the whole depth; weights [step][16][64] of
-// each tile, tokens [step][tokens][64].
-template <bool kBytes, bool kPrefetch>
-static void tile_square_block(const void* weights, const void* tokens, int64_t count, int64_t steps,
-                              float* out) {
+// Where the tiles of tokens lie: [block of 32][step][2][16][64], so that a block
+// is read in order.
+constexpr int64_t kBlockStep = 2048;
+
+// 32 tokens against two tiles over the whole depth; weights [step][16][64] of each
+// tile. kAhead: steps of tokens to prefetch; kApart: bytes from step to step.
+template <bool kBytes, int kAhead, int kApart = kBlockStep>
+static void tile_square_block(const void* weights, const void* tokens, int64_t steps, float* out) {
   const char* w = static_cast<const char*>(weights);
   const char* x = static_cast<const char*>(tokens);
   tile_zero<0>();
@@ -64,15 +67,16 @@ static void tile_square_block(const void* weights, const void* tokens, int64_t c
   tile_zero<3>();
   for (int64_t i = 0; i < steps; i++) {
     tile_load<6>(w + i * 1024, 64);
-    tile_load<4>(x + i * count * 64, 64);
+    tile_load<4>(x, 64);
     tile_load<7>(w + (steps + i) * 1024, 64);
-    tile_load<5>(x + (i * count + 16) * 64, 64);
-    if (kPrefetch) {  // the same columns of the next tokens
+    tile_load<5>(x + 1024, 64);
+    if (kAhead > 0) {
       for (int line = 0; line < 32; line++) {
-        __builtin_prefetch(x + (i * count + 32 + line) * 64, 0, 3);
+        __builtin_prefetch(x + kAhead * kBlockStep + line * 64, 0, 3);
       }
     }
     tile_square<kBytes>();
+    x += kApart;
   }
   tile_store<0>(out, kRows * 4);
   tile_store<1>(out + 16, kRows * 4);
@@ -80,45 +84,35 @@ static void tile_square_block(const void* weights, const void* tokens, int64_t c
   tile_store<3>(out + 16 * kRows + 16, kRows * 4);
 }
 
-// No scales and no unpacking: what the loads leave of the peak.
-void amx_bytes_bare(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+// No scales and no unpacking: what the loads leave of the peak. kApart 0: the
+// tokens' tiles never leave the first cache.
+template <bool kBytes, int kAhead, int kApart>
+void amx_bare(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   tile_config(tile_shape(16, 64, 16));
+  constexpr int64_t kSteps = kBytes ? kGroups / 2 : kGroups;
   for (int64_t tile = begin; tile < end; tile += 2) {
     for (int64_t t = 0; t + 32 <= p.tokens; t += 32) {
-      tile_square_block<true, false>(scratch.weights.data, p.two.data + t * 64, p.tokens,
-                                     kGroups / 2, p.out.data + t * kRows + tile * 16);
+      tile_square_block<kBytes, kAhead, kApart>(scratch.weights.data, p.blocks.data + t * kColumns,
+                                                kSteps, p.out.data + t * kRows + tile * 16);
     }
   }
   tile_release();
 }
 
-template <bool kPrefetch>
-void amx_bf16_bare(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
-  tile_config(tile_shape(16, 64, 16));
-  for (int64_t tile = begin; tile < end; tile += 2) {
-    for (int64_t t = 0; t + 32 <= p.tokens; t += 32) {
-      tile_square_block<false, kPrefetch>(scratch.weights.data, p.bf16.data + t * 32, p.tokens,
-                                          kGroups, p.out.data + t * kRows + tile * 16);
-    }
-  }
-  tile_release();
-}
-
-// kTokens 1, 4, 16 or 32 at a time (33: 32 with prefetches); the weights expanded
-// before.
-template <int kTokens>
+// Expands two tiles, then meets all tokens; the tokens come from the second cache.
+template <int kTokens, int kAhead>
 void amx_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   tile_config(tile_shape(kTokens < 16 ? kTokens : 16, 64, 16));
   const uint8_t* w = scratch.weights.data;
   for (int64_t tile = begin; tile < end; tile += 2) {
     expand_bf16_512(p, tile, scratch.weights.data);
     expand_bf16_512(p, tile + 1, scratch.weights.data + kGroups * 1024);
-    for (int64_t t = 0; t < p.tokens; t += kTokens / 16 == 2 ? 32 : kTokens) {
+    for (int64_t t = 0; t < p.tokens; t += kTokens) {
       float* out = p.out.data + t * kRows + tile * 16;
-      const uint16_t* x = p.bf16.data + t * 32;
-      if constexpr (kTokens >= 32) {
-        tile_square_block<false, kTokens == 33>(w, x, p.tokens, kGroups, out);
+      if constexpr (kTokens == 32) {
+        tile_square_block<false, kAhead>(w, p.blocks.data + t * kColumns, kGroups, out);
       } else {
+        const uint16_t* x = p.bf16.data + t * 32;
         tile_zero<0>();
         tile_zero<1>();
         for (int64_t g = 0; g < kGroups; g++) {
@@ -130,6 +124,27 @@ void amx_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
         }
         tile_store<0>(out, kRows * 4);
         tile_store<1>(out + 16, kRows * 4);
+      }
+    }
+  }
+  tile_release();
+}
+
+// Expands kHeld tiles into the second cache, then meets block after block of
+// tokens, which stay in the first.
+template <int kHeld, int kAhead>
+void amx_bf16_held(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(16, 64, 16));
+  for (int64_t first = begin; first < end; first += kHeld) {
+    const int64_t last = std::min(first + kHeld, end);
+    for (int64_t tile = first; tile < last; tile++) {
+      expand_bf16_512(p, tile, scratch.weights.data + (tile - first) * kGroups * 1024);
+    }
+    for (int64_t t = 0; t < p.tokens; t += 32) {
+      for (int64_t tile = first; tile < last; tile += 2) {
+        const uint8_t* w = scratch.weights.data + (tile - first) * kGroups * 1024;
+        tile_square_block<false, 0>(w, p.blocks.data + t * kColumns, kGroups,
+                                    p.out.data + t * kRows + tile * 16);
       }
     }
   }
@@ -175,36 +190,47 @@ TANDEM_INLINE void drain_group(const Problem& p, int64_t tile, int64_t t0, int64
   }
 }
 
-template <int kTokens, int kTerms>
+// Dots of kBatch groups while as many before them are drained.
+template <int kTokens, int kTerms, int kBatch>
 static void amx_bytes_block(const Problem& p, const uint8_t* w, int64_t tile, int64_t t0,
                             int32_t* sums) {
   constexpr int64_t kStep = kTerms == 0 ? 1024 : 512;  // of weights
   constexpr int64_t kRow = kTerms == 1 ? 32 : 64;      // of a token
+  constexpr int64_t kSums = kTerms == 2 ? 512 : 256;   // of a group
   const int8_t* x = (kTerms == 1 ? p.one.data : p.two.data) + t0 * kRow;
   const int64_t x_step = p.tokens * kRow;
   __m512 acc[kTokens];
   for (auto& a : acc) a = _mm512_setzero_ps();
-  static_assert(kGroups % 2 == 0);
-  // Dots of a group while the one before is drained.
-  dot_group<0, kTerms>(w, x, sums);
-  for (int64_t g = 0; g < kGroups; g += 2) {
-    dot_group<2, kTerms>(w + (g + 1) * kStep, x + (g + 1) * x_step, sums + 512);
-    drain_group<kTokens, kTerms>(p, tile, t0, g, sums, acc);
-    if (g + 2 < kGroups) dot_group<0, kTerms>(w + (g + 2) * kStep, x + (g + 2) * x_step, sums);
-    drain_group<kTokens, kTerms>(p, tile, t0, g + 1, sums + 512, acc);
+  const auto dot = [&](int64_t first) __attribute__((always_inline)) {
+    int32_t* to = sums + first / kBatch % 2 * kBatch * kSums;
+    TANDEM_UNROLL for (int i = 0; i < kBatch; i += 2) {
+      dot_group<0, kTerms>(w + (first + i) * kStep, x + (first + i) * x_step, to + i * kSums);
+      if (i + 1 == kBatch) break;
+      dot_group<2, kTerms>(w + (first + i + 1) * kStep, x + (first + i + 1) * x_step,
+                           to + (i + 1) * kSums);
+    }
+  };
+  static_assert(kGroups % kBatch == 0);
+  dot(0);
+  for (int64_t g = 0; g < kGroups; g += kBatch) {
+    if (g + kBatch < kGroups) dot(g + kBatch);
+    const int32_t* from = sums + g / kBatch % 2 * kBatch * kSums;
+    for (int i = 0; i < kBatch; i++) {
+      drain_group<kTokens, kTerms>(p, tile, t0, g + i, from + i * kSums, acc);
+    }
   }
   for (int t = 0; t < kTokens; t++) {
     _mm512_storeu_ps(p.out.data + (t0 + t) * kRows + tile * 16, acc[t]);
   }
 }
 
-template <int kTokens, int kTerms>
+template <int kTokens, int kTerms, int kBatch>
 void amx_bytes(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   tile_config(tile_shape(kTokens, kTerms == 0 ? 64 : 32, kTerms == 0 ? 16 : 8));
   for (int64_t tile = begin; tile < end; tile++) {
     expand_bytes_512<kTerms == 0 ? 2 : 1>(p, tile, scratch.weights.data);
     for (int64_t t = 0; t < p.tokens; t += kTokens) {
-      amx_bytes_block<kTokens, kTerms>(p, scratch.weights.data, tile, t, scratch.sums.data);
+      amx_bytes_block<kTokens, kTerms, kBatch>(p, scratch.weights.data, tile, t, scratch.sums.data);
     }
   }
   tile_release();

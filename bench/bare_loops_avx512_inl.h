@@ -241,39 +241,33 @@ void peak_dot_bf16() {
   for (auto& a : acc) __asm__ volatile("" : : "v"(a));
 }
 
-// Column `kColumn` of a quad of 16 rows as weights.
-template <int kColumn>
-TANDEM_INLINE __m512 weights_512(__m512i quad, __m512 d, __m512 m) {
-  const __m512i code =
-      kColumn == 3 ? _mm512_srli_epi32(quad, 24)
-                   : _mm512_and_si512(_mm512_srli_epi32(quad, 8 * kColumn), _mm512_set1_epi32(255));
-  return _mm512_fmadd_ps(d, _mm512_cvtepi32_ps(code), m);
+// The nibble at bit kBit of each lane as a weight, in the bits of a float.
+template <int kBit>
+TANDEM_INLINE __m512i weight_512(__m512i both, __m512 d, __m512 m) {
+  __m512i code = kBit > 0 ? _mm512_srli_epi32(both, kBit) : both;
+  if (kBit < 28) code = _mm512_and_si512(code, _mm512_set1_epi32(15));
+  return _mm512_castps_si512(_mm512_fmadd_ps(d, _mm512_cvtepi32_ps(code), m));
+}
+
+// Two floats a lane as a pair of bf16, to the nearest, ties away from zero.
+TANDEM_INLINE __m512i pair_512(__m512i first, __m512i second) {
+  const __m512i half = _mm512_set1_epi32(0x8000);
+  const __m512i top = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm512_ternarylogic_epi32(_mm512_add_epi32(second, half), top,
+                                   _mm512_srli_epi32(_mm512_add_epi32(first, half), 16), 0xea);
 }
 
 // Weights of a tile as bf16 [group][16 pairs][16 rows][2].
 static void expand_bf16_512(const Problem& p, int64_t tile, uint8_t* out) {
-  alignas(64) static const auto kInterleave = [] {
-    struct {
-      uint16_t at[32];
-    } order{};
-    for (int i = 0; i < 32; i++) order.at[i] = static_cast<uint16_t>(i / 2 + i % 2 * 16);
-    return order;
-  }();
-  const __m512i interleave = load_512(&kInterleave);
   const uint8_t* in = p.nibbles.data + tile * kGroups * 256;
   for (int64_t g = 0; g < kGroups; g++) {
     const __m512 d = scale_of(p, tile, g), m = min_of(p, tile, g);
     for (int i = 0; i < 4; i++, in += 64, out += 256) {
-      __m512i quads[2];
-      nibbles_of_512(load_512(in), quads[0], quads[1]);
-      TANDEM_UNROLL for (int q = 0; q < 2; q++) {
-        const __m512i first = (__m512i)_mm512_cvtne2ps_pbh(weights_512<1>(quads[q], d, m),
-                                                           weights_512<0>(quads[q], d, m));
-        const __m512i second = (__m512i)_mm512_cvtne2ps_pbh(weights_512<3>(quads[q], d, m),
-                                                            weights_512<2>(quads[q], d, m));
-        store_512(out + q * 128, _mm512_permutexvar_epi16(interleave, first));
-        store_512(out + q * 128 + 64, _mm512_permutexvar_epi16(interleave, second));
-      }
+      const __m512i both = load_512(in);
+      store_512(out, pair_512(weight_512<0>(both, d, m), weight_512<8>(both, d, m)));
+      store_512(out + 64, pair_512(weight_512<16>(both, d, m), weight_512<24>(both, d, m)));
+      store_512(out + 128, pair_512(weight_512<4>(both, d, m), weight_512<12>(both, d, m)));
+      store_512(out + 192, pair_512(weight_512<20>(both, d, m), weight_512<28>(both, d, m)));
     }
   }
 }
