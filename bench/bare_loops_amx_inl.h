@@ -105,8 +105,8 @@ void amx_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   tile_config(tile_shape(kTokens < 16 ? kTokens : 16, 64, 16));
   const uint8_t* w = scratch.weights.data;
   for (int64_t tile = begin; tile < end; tile += 2) {
-    expand_bf16_512(p, tile, scratch.weights.data);
-    expand_bf16_512(p, tile + 1, scratch.weights.data + kGroups * 1024);
+    expand_bf16_512(p, tile, 0, kGroups, scratch.weights.data);
+    expand_bf16_512(p, tile + 1, 0, kGroups, scratch.weights.data + kGroups * 1024);
     for (int64_t t = 0; t < p.tokens; t += kTokens) {
       float* out = p.out.data + t * kRows + tile * 16;
       if constexpr (kTokens == 32) {
@@ -130,22 +130,76 @@ void amx_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   tile_release();
 }
 
-// Expands kHeld tiles into the second cache, then meets block after block of
-// tokens, which stay in the first.
-template <int kHeld, int kAhead>
-void amx_bf16_held(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
-  tile_config(tile_shape(16, 64, 16));
-  for (int64_t first = begin; first < end; first += kHeld) {
-    const int64_t last = std::min(first + kHeld, end);
-    for (int64_t tile = first; tile < last; tile++) {
-      expand_bf16_512(p, tile, scratch.weights.data + (tile - first) * kGroups * 1024);
-    }
-    for (int64_t t = 0; t < p.tokens; t += 32) {
-      for (int64_t tile = first; tile < last; tile += 2) {
-        const uint8_t* w = scratch.weights.data + (tile - first) * kGroups * 1024;
-        tile_square_block<false, 0>(w, p.blocks.data + t * kColumns, kGroups,
-                                    p.out.data + t * kRows + tile * 16);
+// Steps [0, steps) of 32 tokens against two tiles, added to sums [4][16][16].
+template <bool kStream, int kAhead, bool kFirst>
+static void tile_square_part(const uint8_t* w, int64_t second, const char* x, int64_t steps,
+                             float* sums) {
+  if constexpr (kFirst) {
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+  } else {
+    tile_load<0>(sums, 64);
+    tile_load<1>(sums + 256, 64);
+    tile_load<2>(sums + 512, 64);
+    tile_load<3>(sums + 768, 64);
+  }
+  for (int64_t i = 0; i < steps; i++, x += kBlockStep, w += 1024) {
+    tile_load<6>(w, 64);
+    kStream ? tile_stream<4>(x, 64) : tile_load<4>(x, 64);
+    tile_dot_bf16<0, 4, 6>();
+    tile_load<7>(w + second, 64);
+    tile_dot_bf16<1, 4, 7>();
+    kStream ? tile_stream<5>(x + 1024, 64) : tile_load<5>(x + 1024, 64);
+    if (kAhead > 0) {
+      for (int line = 0; line < 32; line++) {
+        __builtin_prefetch(x + kAhead * kBlockStep + line * 64, 0, 3);
       }
+    }
+    tile_dot_bf16<2, 5, 6>();
+    tile_dot_bf16<3, 5, 7>();
+  }
+  tile_store<0>(sums, 64);
+  tile_store<1>(sums + 256, 64);
+  tile_store<2>(sums + 512, 64);
+  tile_store<3>(sums + 768, 64);
+}
+
+// Expands kSteps steps of two tiles, meets all tokens, and so on to the end of the
+// depth. kFetch: bytes of the packed weights to come are fetched meanwhile.
+template <int kSteps, bool kStream, int kAhead, bool kFetch>
+void amx_bf16_parts(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
+  tile_config(tile_shape(16, 64, 16));
+  uint8_t* w = scratch.weights.data;
+  float* sums = reinterpret_cast<float*>(w + 2 * kSteps * 1024);
+  for (int64_t tile = begin; tile < end; tile += 2) {
+    for (int64_t g = 0; g < kGroups; g += kSteps) {
+      expand_bf16_512(p, tile, g, g + kSteps, w);
+      expand_bf16_512(p, tile + 1, g, g + kSteps, w + kSteps * 1024);
+      for (int64_t t = 0; t < p.tokens; t += 32) {
+        if (kFetch) {
+          const int64_t at =
+              (tile * kGroups + g + (kSteps == kGroups ? 2 * kGroups : kSteps)) * 256;
+          const int64_t lines = kSteps * 4 * 32 / p.tokens + 1;
+          for (int64_t i = 0; i < lines; i++) {
+            const int64_t byte = at + (t / 32 * lines + i) * 64;
+            __builtin_prefetch(p.nibbles.data + byte, 0, 2);
+            __builtin_prefetch(p.nibbles.data + byte + kGroups * 256, 0, 2);
+          }
+        }
+        const char* x = reinterpret_cast<const char*>(p.blocks.data + (t * kGroups + g * 32) * 32);
+        if (g == 0) {
+          tile_square_part<kStream, kAhead, true>(w, kSteps * 1024, x, kSteps, sums + t * 32);
+        } else {
+          tile_square_part<kStream, kAhead, false>(w, kSteps * 1024, x, kSteps, sums + t * 32);
+        }
+      }
+    }
+    for (int64_t t = 0; t < p.tokens; t++) {
+      const float* from = sums + t / 16 * 512 + t % 16 * 16;
+      _mm512_storeu_ps(p.out.data + t * kRows + tile * 16, _mm512_load_ps(from));
+      _mm512_storeu_ps(p.out.data + t * kRows + tile * 16 + 16, _mm512_load_ps(from + 256));
     }
   }
   tile_release();
@@ -187,6 +241,7 @@ TANDEM_INLINE void drain_group(const Problem& p, int64_t tile, int64_t t0, int64
       total = _mm512_add_epi32(_mm512_slli_epi32(total, 4), load_512(sums + 256 + t * 16));
     }
     acc[t] = drain_512(acc[t], total, d, m, scale[t], sum[t]);
+    __asm__ volatile("" : "+v"(acc[t]));  // row by row, or compilers run out of registers
   }
 }
 

@@ -257,10 +257,11 @@ TANDEM_INLINE __m512i pair_512(__m512i first, __m512i second) {
                                    _mm512_srli_epi32(_mm512_add_epi32(first, half), 16), 0xea);
 }
 
-// Weights of a tile as bf16 [group][16 pairs][16 rows][2].
-static void expand_bf16_512(const Problem& p, int64_t tile, uint8_t* out) {
-  const uint8_t* in = p.nibbles.data + tile * kGroups * 256;
-  for (int64_t g = 0; g < kGroups; g++) {
+// Weights of groups [begin, end) of a tile as bf16 [group][16 pairs][16 rows][2].
+static void expand_bf16_512(const Problem& p, int64_t tile, int64_t begin, int64_t end,
+                            uint8_t* out) {
+  const uint8_t* in = p.nibbles.data + (tile * kGroups + begin) * 256;
+  for (int64_t g = begin; g < end; g++) {
     const __m512 d = scale_of(p, tile, g), m = min_of(p, tile, g);
     for (int i = 0; i < 4; i++, in += 64, out += 256) {
       const __m512i both = load_512(in);
@@ -300,8 +301,8 @@ static void dot_bf16_block(const Problem& p, const uint8_t* expanded, int64_t ti
 template <int kTokens>
 void dot_bf16(const Problem& p, Scratch& scratch, int64_t begin, int64_t end) {
   for (int64_t tile = begin; tile < end; tile += 2) {
-    expand_bf16_512(p, tile, scratch.weights.data);
-    expand_bf16_512(p, tile + 1, scratch.weights.data + kGroups * 1024);
+    expand_bf16_512(p, tile, 0, kGroups, scratch.weights.data);
+    expand_bf16_512(p, tile + 1, 0, kGroups, scratch.weights.data + kGroups * 1024);
     for_token_blocks<kTokens>(
         p.tokens, [&](int64_t t) { dot_bf16_block<kTokens>(p, scratch.weights.data, tile, t); });
   }

@@ -50,6 +50,14 @@ template <int kTile>
 inline __attribute__((always_inline)) void tile_load(const void* p, int64_t stride) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(kTile) : "memory");
 }
+// The same for memory that is not met again soon.
+template <int kTile>
+inline __attribute__((always_inline)) void tile_stream(const void* p, int64_t stride) {
+  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2"
+                   :
+                   : "r"(p), "r"(stride), "i"(kTile)
+                   : "memory");
+}
 template <int kTile>
 inline __attribute__((always_inline)) void tile_store(void* p, int64_t stride) {
   __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride), "i"(kTile) : "memory");
