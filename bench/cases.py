@@ -113,6 +113,10 @@ _TARGETS = {
 _SERVER_TARGETS = {1: (2, 2), 8: (4, 2.5), 16: (4, 2.5)}
 
 
+# Shares that no peer is needed for.
+BANDWIDTH_SHARE_MIN, ENGINE_SHARE_MAX, SERVER_ADDS_MAX = 0.7, 0.05, 0.03
+
+
 def target(row, amx):
     """The ratio that a row of results should reach, or None."""
     column = 0 if amx else 1

@@ -82,7 +82,7 @@ def bandwidth(limits_, size):
 
 
 def int8_peak(limits_, isa):
-    """1e12 operations a second of the best int8 dot product that may be used; 0 if none is known."""
+    """1e12 operations a second of the best int8 dot product that may be used; 0 for none."""
     allowed = INT8.get(isa, limits_["dot"])
     return max((value for name, value in limits_["dot"].items()
                 if name.endswith("int8") and name in allowed), default=0)

@@ -24,7 +24,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kSecondsMin = 0.2;  // of one measurement
+constexpr double kSecondsMin = 0.1;  // of one measurement
 constexpr int kTries = 3;            // the best counts
 
 double seconds_since(Clock::time_point begin) {

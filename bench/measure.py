@@ -44,7 +44,8 @@ class Bench:
 
     def _describe(self):
         data = self.results.data
-        data["machine"] = machine.describe()
+        if self.results.set_machine(machine.describe()):
+            peer.say("the earlier results are of another machine: they are dropped")
         version = subprocess.run([self.binary, "--version"], capture_output=True, text=True)
         data["tandem"] = {"version": version.stdout.strip(), "threads": self.threads}
         if not self.options.no_peer:

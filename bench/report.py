@@ -51,6 +51,30 @@ def cells(data, row):
             f"{limit['peer']:.0%}" if limit and limit["peer"] else ""]
 
 
+def absolute(data):
+    """Lines (what, measured, target, met or missed) for targets that are no ratio to the peer."""
+    lines = []
+
+    def add(row, what, value, wanted, met):
+        lines.append((f"{row['model']}, {row['precision']}: {what}", f"{value:.1%}", wanted,
+                      "met" if met else "missed"))
+
+    for row in order(data):
+        if row.get("isa"):
+            continue
+        limit, share = row.get("limit"), row.get("engine_share")
+        if row["case"] == "decode-depth-0" and limit and limit["name"] == "read bandwidth":
+            add(row, "read bandwidth used when decoding one row", limit["ours"], "70% or more",
+                limit["ours"] >= cases.BANDWIDTH_SHARE_MIN)
+        if row["case"] in ("decode-depth-0", "rows-16") and share is not None:
+            add(row, f"engine outside the forward pass, {row['case']}", share, "below 5%",
+                share < cases.ENGINE_SHARE_MAX)
+        if row["metric"] == "added":
+            add(row, "time that the server adds to a token", row["ours"]["median"], "below 3%",
+                row["ours"]["median"] < cases.SERVER_ADDS_MAX)
+    return lines
+
+
 def table(data, ids):
     """A text table of some rows of the results."""
     lines = [HEAD, *[(id, *cells(data, data["rows"][id])) for id in ids]]
@@ -129,12 +153,9 @@ def markdown(data):
             ("Without the higher instruction sets", lambda row: bool(row.get("isa")))):
         if chosen := pick(test):
             parts.append(section(data, title, chosen))
-    shares = [(row["id"], figure(row["engine_share"], "share")) for row in rows
-              if row.get("engine_share") is not None and row["case"] in (
-                  "decode-depth-0", "rows-16") and not row.get("isa")]
-    if shares:
-        parts.append("### The engine outside the model's forward pass\n\n"
-                     + markdown_table(("figure", "share of the engine's time"), shares))
+    if found := absolute(data):
+        parts.append("### Targets beside the peer's figures\n\n"
+                     + markdown_table(("what", "measured", "target", ""), found))
     return "\n\n".join(parts)
 
 

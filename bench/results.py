@@ -46,6 +46,14 @@ class Results:
         self.data = {"schema": SCHEMA, "machine": {}, "tandem": {}, "peers": {}, "limits": {},
                      "rows": {}, **found}
 
+    def set_machine(self, machine):
+        """Drops what another machine measured, and tells whether there was anything."""
+        dropped = bool(self.data["rows"]) and self.data["machine"] != machine
+        if dropped:
+            self.data.update(peers={}, limits={}, rows={})
+        self.data["machine"] = machine
+        return dropped
+
     def put(self, row):
         earlier = self.data["rows"].get(row["id"]) if self.append else None
         self.data["rows"][row["id"]] = with_earlier(row, earlier)
