@@ -11,6 +11,7 @@ measured figures comes at the end. docs/performance.md explains them.
   python -m bench --markdown docs/performance.md  only writes the tables of that page anew
 """
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def parse(arguments):
 
 
 def main(arguments):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped on the way out
     options = parse(arguments)
     all_cases = cases.QUICK_CASES if options.quick else cases.ALL_CASES
     wanted = cases.chosen(all_cases, [name for name in options.only.split(",") if name])

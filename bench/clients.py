@@ -1,12 +1,13 @@
 """Clients that stream completions from an OpenAI server and note when each token came.
 
-One thread reads all connections and looks at bytes only, since it shares the cores with the
-server that it measures.
+One thread receives from all connections and does little else meanwhile, since it shares the cores
+with the server that it measures.
 """
-import asyncio
 import json
 import random
 import re
+import selectors
+import socket
 import time
 from dataclasses import dataclass, field
 
@@ -52,63 +53,73 @@ def request_bytes(prompt, tokens):
             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
 
 
-class Reader(asyncio.Protocol):
-    """Counts the events of one streamed answer as they come."""
-
-    def __init__(self, request, done):
-        self.request, self.done = request, done
-        self.answer = Answer(sent=time.perf_counter())
-        self.rest = b""  # of an event that has not come whole
-
-    def connection_made(self, transport):
-        self.transport = transport
-        self.answer.sent = time.perf_counter()
-        transport.write(self.request)
-
-    def data_received(self, data):
-        now = time.perf_counter()
-        events, _, self.rest = (self.rest + data).rpartition(b"\n\n")
-        self.answer.times += [now] * len(TEXT.findall(events))
+def read_answer(sent, chunks):
+    """The Answer in what came on a connection: (time, bytes) of each piece. An event counts when
+    its end has come."""
+    answer, rest = Answer(sent), b""
+    for came, data in chunks:
+        events, _, rest = (rest + data).rpartition(b"\n\n")
+        answer.times += [came] * len(TEXT.findall(events))
         if usage := USAGE.search(events):
-            self.answer.tokens = int(usage[1])
-        if b"data: [DONE]" in events:
-            self.finish(now)
-
-    def finish(self, now):
-        self.answer.ended = now
-        self.transport.close()
-        if not self.done.done():
-            self.done.set_result(self.answer)
-
-    def connection_lost(self, error):
-        if not self.done.done():
-            self.done.set_exception(Problem(
-                f"a server ended its answer early: {error or self.rest[:300].decode()}"))
-
-
-async def ask(port, prompt, tokens):
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
-    await loop.create_connection(lambda: Reader(request_bytes(prompt, tokens), done),
-                                 "127.0.0.1", port)
-    answer = await asyncio.wait_for(done, ANSWER_SECONDS_MAX)
-    if answer.tokens != tokens or len(answer.times) < 2:
-        raise Problem(f"a server gave {answer.tokens} tokens in {len(answer.times)} events, "
-                      f"expected {tokens}")
+            answer.tokens = int(usage[1])
+        answer.ended = came
     return answer
 
 
-async def _ask_all(port, prompts, tokens, concurrency):
-    waiting, answers = list(reversed(prompts)), []
+class Client:
+    """Asks for one prompt after the other. Times are taken as bytes come, and the bytes are read
+    when all is over."""
 
-    async def client():
-        while waiting:
-            answers.append(await ask(port, waiting.pop(), tokens))
+    def __init__(self, port, waiting, tokens):
+        self.port, self.waiting, self.tokens = port, waiting, tokens
+        self.asked = []  # (time, chunks) of each request
 
-    await asyncio.gather(*(client() for _ in range(concurrency)))
-    return answers
+    def ask_next(self):
+        """The connection of the next request; None when no prompt is left."""
+        if not self.waiting:
+            return None
+        request = request_bytes(self.waiting.pop(), self.tokens)
+        self.connection = socket.create_connection(("127.0.0.1", self.port))
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.asked.append((time.perf_counter(), []))
+        self.connection.sendall(request)
+        return self.connection
+
+    def receive(self):
+        """Takes what has come. False when that ends the answer."""
+        data = self.connection.recv(1 << 16)
+        self.asked[-1][1].append((time.perf_counter(), data))
+        if data and b"data: [DONE]" not in data:
+            return True
+        self.connection.close()
+        return False
 
 
 def ask_all(port, prompts, tokens, concurrency):
     """Every prompt's Answer; each of `concurrency` clients asks when its last answer has come."""
-    return asyncio.run(_ask_all(port, prompts, tokens, concurrency))
+    waiting = list(reversed(prompts))
+    clients = [Client(port, waiting, tokens) for _ in range(concurrency)]
+    with selectors.DefaultSelector() as ready:
+        for client in clients:
+            if connection := client.ask_next():
+                ready.register(connection, selectors.EVENT_READ, client)
+        while ready.get_map():
+            events = ready.select(ANSWER_SECONDS_MAX)
+            if not events:
+                raise Problem(f"a server sent nothing for {ANSWER_SECONDS_MAX} seconds")
+            for key, _ in events:
+                if key.data.receive():
+                    continue
+                ready.unregister(key.fileobj)
+                if connection := key.data.ask_next():
+                    ready.register(connection, selectors.EVENT_READ, key.data)
+    return [checked(sent, chunks, tokens) for client in clients for sent, chunks in client.asked]
+
+
+def checked(sent, chunks, tokens):
+    answer = read_answer(sent, chunks)
+    if answer.tokens != tokens or len(answer.times) < 2:
+        said = b"".join(data for _, data in chunks)[:300].decode(errors="replace")
+        raise Problem(f"a server gave {answer.tokens} tokens in {len(answer.times)} events, "
+                      f"expected {tokens}; it began: {said}")
+    return answer

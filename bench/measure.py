@@ -9,6 +9,7 @@ from .problem import Problem
 from .results import make_row
 
 BUSY_SHARE_MAX = 0.1
+ADDS_TURNS = 3  # for each pair that is asked for: the share is small, and each turn short
 
 
 class Bench:
@@ -163,13 +164,14 @@ class Bench:
             added = []
             with self._our_server(precision, 1) as server:
                 servers.warm_up(server, served)
-                for pair in range(self.options.pairs):
+                turns = self.options.pairs * (1 if quick else ADDS_TURNS)
+                for pair in range(turns):
                     answers = clients.ask_all(server.port, servers.prompts_of(served, pair),
                                               served.gen, 1)
                     at_client = median(answer.decode_speed for answer in answers)
                     engine = runs.our_speed(runs.ours(
                         self.binary, path, alone, precision, self.threads, self.options.isa), alone)
                     added.append(engine / at_client - 1)
-                    peer.say(f"{case.key} {pair + 1}/{self.options.pairs}: {precision} "
+                    peer.say(f"{case.key} {pair + 1}/{turns}: {precision} "
                              f"{at_client:.1f} tok/s served, {engine:.1f} in the engine")
             self._put(case.model, case.name, precision, "added", "share", added, [])

@@ -6,6 +6,7 @@ import subprocess
 from .problem import Problem
 
 SECONDS_MAX = 600
+LONG_PROMPT = 1024  # takes seconds: the peer needs no run before it to warm up
 
 
 def output_of(command, env=None):
@@ -45,7 +46,8 @@ def peer_speed(folder, model, case, threads):
         return batched_bench_speed(text, case.rows)
     text = output_of([
         folder / "llama-bench", "-m", model, "-p", case.prompt, "-n", case.gen if case.rows else 0,
-        "-d", case.depth, "-t", threads, "-r", 1, "-o", "json"])
+        "-d", case.depth, "-t", threads, "-r", 1, "-o", "json",
+        *(["--no-warmup"] if case.prompt >= LONG_PROMPT else [])])
     return bench_speed(text)
 
 

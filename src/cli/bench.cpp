@@ -67,7 +67,7 @@ BenchResult run_bench(Engine& engine, const BenchOptions& options) {
   uint64_t seed = 1;
   const auto next_seed = [&] { return seed += kRowsMax * options.repeat; };
   // Once without the clock: first use of kernels and buffers.
-  measure_prefill(engine, std::max(options.prompt_tokens, 16), next_seed());
+  measure_prefill(engine, std::clamp(options.prompt_tokens, 16, 512), next_seed());
   if (options.prompt_tokens > 0) {
     note("prefill: " + std::to_string(options.prompt_tokens) + " tokens");
     result.prefill_tps = best_prefill(engine, options, next_seed());

@@ -1,9 +1,11 @@
 """The benchmark computes, reads and writes what it should; a small run goes through all of it."""
 import json
 import random
+import socket
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -88,36 +90,37 @@ def event(text, rest=""):
     return b'data: {"choices":[{"index":0,"text":"%s"%s}]}\n\n' % (text.encode(), rest.encode())
 
 
-def test_a_client_notes_each_event_that_carries_text(monkeypatch):
-    ticks = iter(range(100))
-    monkeypatch.setattr(clients.time, "perf_counter", lambda: float(next(ticks)))
-
-    class Wire:
-        def write(self, data):
-            pass
-
-        def close(self):
-            pass
-
-    class Done:
-        result = None
-
-        def done(self):
-            return self.result is not None
-
-        def set_result(self, answer):
-            self.result = answer
-
-    reader = clients.Reader(b"", Done())
-    reader.connection_made(Wire())                       # at 1
-    reader.data_received(b"HTTP/1.1 200 OK\r\n\r\n" + event("a")[:20])
-    reader.data_received(event("a")[20:])                # at 3
-    reader.data_received(event("b") + event("c"))        # at 4
-    reader.data_received(event("") + b'data: {"usage":{"completion_tokens":4}}\n\n'
-                         b"data: [DONE]\n\n")            # at 5: no text
-    answer = reader.done.result
+def test_an_answer_has_the_time_of_each_event_that_carries_text():
+    answer = clients.read_answer(1, [
+        (2, b"HTTP/1.1 200 OK\r\n\r\n" + event("a")[:20]), (3, event("a")[20:]),
+        (4, event("b") + event("c")),
+        (5, event("") + b'data: {"usage":{"completion_tokens":4}}\n\ndata: [DONE]\n\n')])
     assert (answer.times, answer.tokens, answer.ended) == ([3, 4, 4], 4, 5)
     assert (answer.first_token, answer.gaps, answer.decode_speed) == (2, [1, 0], 3)
+
+
+def test_clients_ask_until_no_prompt_is_left_and_refuse_half_an_answer():
+    answer = (b"HTTP/1.1 200 OK\r\n\r\n" + event("a") + event("b")
+              + b'data: {"usage":{"completion_tokens":2}}\n\ndata: [DONE]\n\n')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def serve(answers):
+            for data in answers:
+                connection, _ = server.accept()
+                connection.recv(1 << 16)
+                connection.sendall(data)
+                connection.close()
+
+        def ask(*answers):
+            thread = threading.Thread(target=serve, args=(answers,))
+            thread.start()
+            try:
+                return clients.ask_all(server.getsockname()[1], [[1]] * len(answers), 2, 2)
+            finally:
+                thread.join()
+
+        assert [each.tokens for each in ask(answer, answer, answer)] == [2, 2, 2]
+        with pytest.raises(Problem, match="0 tokens in 0 events, expected 2"):
+            ask(answer[:60])
 
 
 def test_figures_of_a_run_are_over_all_answers():
