@@ -15,6 +15,7 @@ from .stats import percentile
 
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 30
+RUN = time.time_ns()  # of this process: makes its prompts differ from those of all other runs
 
 
 def free_port():
@@ -105,7 +106,7 @@ def figures(answers):
 
 def prompts_of(case, pair):
     """The prompts of one run: the same for both servers, and never again."""
-    return [random_prompt(case.prompt, f"{case.key} {pair} {number}")
+    return [random_prompt(case.prompt, f"{RUN} {case.key} {pair} {number}")
             for number in range(case.requests)]
 
 
@@ -115,5 +116,5 @@ def measure(server, case, pair):
 
 
 def warm_up(server, case):
-    ask_all(server.port, [random_prompt(case.prompt, f"warm-up {number}")
+    ask_all(server.port, [random_prompt(case.prompt, f"{RUN} warm-up {number}")
                           for number in range(case.concurrency)], 4, case.concurrency)
