@@ -12,6 +12,13 @@ BUSY_SHARE_MAX = 0.1
 ADDS_TURNS = 3  # for each pair that is asked for: the share is small, and each turn short
 
 
+def commit():
+    """What git calls the checkout; "" where there is none."""
+    found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
+                           text=True)
+    return found.stdout.strip()
+
+
 class Bench:
     def __init__(self, options, results):
         self.options, self.results = options, results
@@ -72,7 +79,7 @@ class Bench:
                                              for name, value in found["dot"].items()))
 
     def _put(self, *what, **more):
-        row = make_row(*what, isa=self.options.isa, threads=self.threads, **more)
+        row = make_row(*what, isa=self.options.isa, threads=self.threads, commit=commit(), **more)
         self.results.put(row)
         self.ids.append(row["id"])
 

@@ -44,8 +44,9 @@ def cells(data, row):
     return [unit, figure(row["ours"]["median"], unit),
             figure(row["peer"]["median"], unit) if row["peer"] else "",
             f"{ratio['median']:.2f}" if ratio else "",
-            f"{ratio['min']:.2f} to {ratio['max']:.2f}" if ratio else
-            f"{figure(row['ours']['min'], unit)} to {figure(row['ours']['max'], unit)}",
+            f"{ratio['count']}: {ratio['min']:.2f} to {ratio['max']:.2f}" if ratio else
+            f"{row['ours']['count']}: {figure(row['ours']['min'], unit)} to "
+            f"{figure(row['ours']['max'], unit)}",
             target_text(data, row),
             f"{limit['ours']:.0%} {limit['name']}" if limit else "",
             f"{limit['peer']:.0%}" if limit and limit["peer"] else ""]
@@ -117,6 +118,8 @@ def machine_text(data):
     lines = [f"- {machine['cpu']}, {machine['cores']} cores, {caches}, "
              f"{machine['memory_bytes'] / 2**30:.0f} GiB; {' '.join(machine['flags'])}.",
              f"- {data['tandem']['version']}, {data['tandem']['threads']} threads for both."]
+    if commits := sorted({row["commit"] for row in data["rows"].values() if row.get("commit")}):
+        lines.append(f"- Measured at {', '.join(commits)}.")
     for name, info in peers.items():
         lines.append(f"- Peer, {name}: {info['version']}, {info['compiler']}; "
                      f"{info['system_info']}.")

@@ -265,7 +265,7 @@ def test_the_tables_of_a_page_are_written_between_its_marks(tmp_path):
         report.rewrite(page, made.data)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith(f"{report.END}\nafter\n")
-    assert "| decode-depth-0 | high | tok/s | 200 | 100 | 2.00 | 1.90 to 2.00 | 1 met |" in text
+    assert "| decode-depth-0 | high | tok/s | 200 | 100 | 2.00 | 3: 1.90 to 2.00 | 1 met |" in text
     assert "old" not in text and text.count("### SmolLM2-135M Q4_1") == 1
     page.write_text("no marks")
     with pytest.raises(Problem, match="lacks the lines"):
