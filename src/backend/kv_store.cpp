@@ -39,4 +39,9 @@ int64_t kv_page_bytes(const KvSpec& spec) {
          (vector_bytes(spec.codec, spec.k_dim) + vector_bytes(spec.codec, spec.v_dim));
 }
 
+int64_t state_slot_bytes(const StateSpec& spec) {
+  return spec.layers * (spec.conv_floats + spec.recurrent_floats) *
+         static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace tandem

@@ -31,7 +31,8 @@ DecoderConfig read_decoder_config(const ConfigReader& in, bool tied_default) {
   if (c.heads % c.kv_heads != 0) in.fail("num_key_value_heads", "a divisor of num_attention_heads");
   c.head_dim = in.has("head_dim") ? in.count("head_dim", 1 << 12) : c.hidden_size / c.heads;
   if (c.head_dim < 2 || c.head_dim % 2 != 0) in.fail("head_dim", "even and at least 2");
-  c.intermediate_size = in.count("intermediate_size", 1 << 24);
+  const bool only_experts = in.has("moe_intermediate_size") && !in.has("intermediate_size");
+  if (!only_experts) c.intermediate_size = in.count("intermediate_size", 1 << 24);
   c.vocab_size = in.count("vocab_size", 1 << 24);
   c.max_positions = in.integer("max_position_embeddings", 2048);
   c.rms_norm_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));

@@ -1,6 +1,7 @@
 #include "fake_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +41,12 @@ class FakeStates : public StateStore {
   void grow(int64_t slots) override { sums.resize(slots, 12345); }
   void clear_slot(int32_t slot) override { sums[slot] = 0; }
   void copy_slot(int32_t from, int32_t to) override { sums[to] = sums[from]; }
+  void read_slot(int32_t slot, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), &sums[slot], sizeof(uint64_t));
+  }
+  void write_slot(int32_t slot, std::span<const std::byte> in) override {
+    std::memcpy(&sums[slot], in.data(), sizeof(uint64_t));
+  }
 
   std::vector<uint64_t> sums;
 
@@ -123,7 +130,7 @@ class FakeModel : public Model {
       info_.kv_groups.push_back(
           {.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4, .window = options.window});
     }
-    if (options.states) info_.state_groups.push_back({.layers = 1});
+    if (options.states) info_.state_groups.push_back({.layers = 1, .conv_floats = 2});
   }
 
   Tensor forward(Backend& backend, const Step& step) const override {

@@ -99,7 +99,14 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
   INVARIANT(n == step.n_tokens());
   INVARIANT(w.rows == q_size + k_size + (o.k_is_v ? 0 : v_size));
   INVARIANT(!o.k_is_v || o.v_dim == o.head_dim);
-  const Tensor qkv = linear(x, w, {}, 1.0f);
+  return finish_qkv(linear(x, w, {}, 1.0f), o, ref, step);
+}
+
+Tensor CpuBackend::finish_qkv(const Tensor& qkv, const QkvOptions& o, KvRef ref, const Step& step) {
+  const int64_t n = qkv.rows;
+  const int64_t q_size = int64_t{o.heads} * o.head_dim;
+  const int64_t k_size = int64_t{o.kv_heads} * o.head_dim;
+  const int64_t v_size = int64_t{o.kv_heads} * o.v_dim;
   const Tensor q = make_tensor(n, q_size);
 
   QkvArgs args;

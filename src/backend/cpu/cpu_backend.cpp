@@ -73,6 +73,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
       matmul_(matmul_kernel(isa)),
       rows_(row_kernels(isa)),
       attention_(attention_kernels(isa)),
+      recurrent_(recurrent_kernels(isa)),
       weight_bytes_(std::make_shared<std::atomic<int64_t>>(0)),
       matmul_scratch_(sizeof(MatmulScratch) * static_cast<size_t>(pool_.threads())) {}
 
@@ -293,11 +294,27 @@ Tensor CpuBackend::add(const Tensor& a, const Tensor& b) {
 }
 
 Tensor CpuBackend::multiply(const Tensor& a, const Tensor& b) {
-  INVARIANT(a.rows == b.rows && a.cols == b.cols);
+  INVARIANT(a.rows == b.rows && (a.cols == b.cols || b.cols == 1));
+  if (b.cols != a.cols) return multiply_rows(a, b);
   ElementwiseArgs args;
   args.op = Elementwise::kMultiply;
   args.b = activations(b).floats;
   return elementwise(args, a);
+}
+
+Tensor CpuBackend::multiply_rows(const Tensor& x, const Tensor& factors) {
+  Tensor y = make_tensor(x.rows, x.cols);
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; t++) {
+      ElementwiseArgs args;
+      args.op = Elementwise::kScale;
+      args.a = activations(x).floats + t * x.cols;
+      args.factor = activations(factors).floats[t];
+      args.out = activations(y).floats + t * x.cols;
+      rows_.elementwise(args, 0, x.cols);
+    }
+  });
+  return y;
 }
 
 Tensor CpuBackend::scale(const Tensor& x, float factor) {

@@ -15,6 +15,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/recurrent.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/weight.h"
@@ -57,9 +58,12 @@ class CpuBackend final : public Backend {
   Weight load(std::span<const StoredMatrix> parts, std::span<const float> bias) override;
   Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
                       std::span<const float> bias) override;
+  Weight load_experts(std::span<const StoredExpert> experts) override;
+  Weight load_heads(std::span<const StoredMatrix> heads) override;
   Weight load_vector(std::span<const float> values) override;
   int64_t weight_bytes() const override { return *weight_bytes_; }
   std::unique_ptr<KvStore> make_kv_store(const KvSpec& spec) override;
+  std::unique_ptr<StateStore> make_state_store(const StateSpec& spec) override;
 
   void begin_step(const Step& step) override;
   Tensor embed(const Weight& table, float scale, const Step& step) override;
@@ -72,6 +76,14 @@ class CpuBackend final : public Backend {
   Tensor attention(const Tensor& q, KvRef kv, const AttentionOptions& options,
                    const Step& step) override;
   Tensor gate_up(const Tensor& x, const Weight& w, Activation activation) override;
+  Tensor moe(const Tensor& x, const MoeWeights& w, const MoeOptions& options,
+             const Tensor& residual) override;
+  Tensor gated_delta(const Tensor& x, const GatedDeltaWeights& w, const GatedDeltaOptions& options,
+                     KvRef ref, const Step& step) override;
+  Tensor short_conv(const Tensor& x, const Weight& taps, int width, KvRef ref,
+                    const Step& step) override;
+  Tensor latent_attention(const Tensor& q, const Tensor& latent, const LatentWeights& w,
+                          const LatentOptions& options, KvRef kv, const Step& step) override;
   Tensor add(const Tensor& a, const Tensor& b) override;
   Tensor multiply(const Tensor& a, const Tensor& b) override;
   Tensor scale(const Tensor& x, float factor) override;
@@ -84,6 +96,7 @@ class CpuBackend final : public Backend {
  private:
   // Elements of work below which one thread is faster than two.
   static constexpr int64_t kShareElements = 16384;
+  static constexpr int kConvTaps = 16;
 
   // cos and sin of the step's tokens for one Rope, made once a step.
   struct Angles {
@@ -120,6 +133,14 @@ class CpuBackend final : public Backend {
   Tensor matmul(const Tensor& x, const Weight& w, Epilogue epilogue, int64_t out_cols);
   void run_matmul(const MatmulArgs& args, int64_t units, int64_t tokens);
   Tensor elementwise(ElementwiseArgs args, const Tensor& x);
+  Tensor multiply_rows(const Tensor& x, const Tensor& factors);  // factors [n, 1]
+  // The end of qkv_rope_write, from the projection on.
+  Tensor finish_qkv(const Tensor& qkv, const QkvOptions& options, KvRef kv, const Step& step);
+  // Each head's columns [begin, begin + in) of `stride` by the head's own matrix.
+  Tensor by_heads(const Tensor& x, int64_t stride, int64_t begin, const Weight& w);
+  // Over the first `channels` columns of x, each by itself. [n, channels]
+  Tensor causal_conv(const Tensor& x, int64_t channels, const Weight& taps, int width, bool silu,
+                     KvRef ref, const Step& step);
   const Angles& angles(const Rope& rope, const Step& step);
   const Visible& visible(int window, const Step& step);
   const Places& places(int group, const Step& step);
@@ -137,6 +158,7 @@ class CpuBackend final : public Backend {
   MatmulKernel matmul_;
   RowKernels rows_;
   AttentionKernels attention_;
+  RecurrentKernels recurrent_;
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   SharedBlocks weight_memory_;
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;

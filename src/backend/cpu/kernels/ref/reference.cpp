@@ -132,6 +132,7 @@ double activate(Activation activation, double x) {
     case Activation::kGeluTanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::kRelu2: return x > 0 ? x * x : 0;
+    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
   }
   return 0;
 }
