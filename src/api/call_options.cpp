@@ -158,7 +158,7 @@ CallOptions parse_call_options(Fields& fields) {
   }
   refuse_unsupported(fields);
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "parallel_tool_calls"});
+                 "prompt_cache_key"});
   return options;
 }
 
