@@ -45,7 +45,8 @@ ToolDefinition parse_tool(const Json& tool, const std::string& path) {
   ToolDefinition definition;
   definition.name = parse_name(fields);
   definition.description = fields.string("description").value_or("");
-  if (const Json* parameters = fields.object("parameters")) definition.parameters = *parameters;
+  if (const Json* parameters = fields.object("parameters"))
+    definition.parameters = to_text(*parameters);
   definition.strict = fields.boolean("strict").value_or(false);
   return definition;
 }
@@ -54,7 +55,7 @@ void parse_definitions(const Json& tools, ToolOptions& options) {
   if (tools.size() > kToolsMax)
     throw Error(ErrorCode::kInvalid,
                 "tools: at most " + std::to_string(kToolsMax) + " tools are allowed", "tools");
-  options.shown = Json::array();
+  Json all = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) {
     const auto path = "tools[" + std::to_string(i) + "]";
     auto tool = parse_tool(tools[i], path);
@@ -67,8 +68,9 @@ void parse_definitions(const Json& tools, ToolOptions& options) {
     options.tools.push_back(std::move(tool));
     Json shown = {{"type", "function"}};
     shown.update(tools[i]);
-    options.shown.push_back(std::move(shown));
+    all.push_back(std::move(shown));
   }
+  options.shown = to_text(all);
 }
 
 void check_named(const ToolOptions& options, const std::string& path) {
@@ -112,14 +114,15 @@ ToolOptions parse_tools(Fields& fields) {
                 "tool_choice");
   if (options.choice == ToolChoice::kNone) {
     options.tools.clear();
-    options.shown = nullptr;
+    options.shown.clear();
   }
   return options;
 }
 
 ToolSet tool_set(const ToolOptions& options) {
   ToolSet set;
-  for (const auto& tool : options.tools) set.add(tool.name, tool.parameters);
+  for (const auto& tool : options.tools)
+    set.add(tool.name, tool.parameters.empty() ? Json(nullptr) : Json::parse(tool.parameters));
   if (!options.parallel || options.choice == ToolChoice::kNamed) set.calls_max = 1;
   return set;
 }

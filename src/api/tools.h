@@ -16,7 +16,7 @@ namespace tandem::api {
 struct ToolDefinition {
   std::string name;
   std::string description;
-  OrderedJson parameters;  // a JSON schema, null if there is none
+  std::string parameters;  // JSON text of a schema, empty if there is none
   bool strict = false;     // arguments must follow the schema
 };
 
@@ -27,7 +27,7 @@ struct ToolOptions {
   ToolChoice choice = ToolChoice::kAuto;
   std::string named;     // the tool of kNamed
   bool parallel = true;  // several calls in one answer
-  OrderedJson shown;     // what the chat template gets, an array
+  std::string shown;     // JSON text of an array: what the chat template gets
 
   bool any() const { return !tools.empty(); }
 };

@@ -177,11 +177,12 @@ class OrderedBuilder : public nlohmann::json_sax<ordered_json> {
   static void drop_repeated(ordered_json::object_t& object) {
     std::unordered_set<std::string_view> seen;
     std::vector<bool> keeps(object.size());
-    for (size_t i = object.size(); i-- > 0;) keeps[i] = seen.insert(object[i].first).second;
+    for (size_t i = object.size(); i-- > 0;) keeps[i] = seen.insert(object.begin()[i].first).second;
     if (seen.size() == object.size()) return;
     ordered_json::object_t unique;
     for (size_t i = 0; i < object.size(); ++i)
-      if (keeps[i]) unique.emplace_back(object[i].first, std::move(object[i].second));
+      if (keeps[i])
+        unique.emplace_back(object.begin()[i].first, std::move(object.begin()[i].second));
     object = std::move(unique);
   }
 

@@ -78,7 +78,8 @@ TEST_CASE("a key named twice is refused where keys must be unique") {
 }
 
 TEST_CASE("ordered parsing keeps the order of keys, and of equal keys the last one") {
-  const auto value = parse_ordered_json(R"({"b": 1, "a": {"z": [], "y": 2.5}, "b": null})", {}, "x");
+  const auto value =
+      parse_ordered_json(R"({"b": 1, "a": {"z": [], "y": 2.5}, "b": null})", {}, "x");
   CHECK(value.dump() == R"({"a":{"z":[],"y":2.5},"b":null})");
 }
 

@@ -36,7 +36,7 @@ std::string parse_template_variables(Fields& fields, const ToolOptions& tools) {
   // Some templates know the flag by this name.
   if (variables.contains("enable_thinking") && !variables.contains("thinking"))
     variables["thinking"] = variables["enable_thinking"];
-  if (tools.any()) variables["tools"] = tools.shown;
+  if (tools.any()) variables["tools"] = Json::parse(tools.shown);
   return to_text(variables);
 }
 

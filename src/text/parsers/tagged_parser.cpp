@@ -83,6 +83,11 @@ TaggedParser::Found TaggedParser::look(size_t place, bool first, bool last) cons
 
 bool TaggedParser::read_content(bool last) {
   if (skips_space_) skip_space();
+  if (openers_.empty() && !first_) {
+    writer_.content(std::string_view(pending_).substr(at_));
+    at_ = pending_.size();
+    return false;
+  }
   // White space before an opening belongs to it, so it waits.
   size_t space = at_;
   for (size_t place = at_; place < pending_.size(); ++place) {
