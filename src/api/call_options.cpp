@@ -157,8 +157,8 @@ CallOptions parse_call_options(Fields& fields) {
     options.include_usage = inner.boolean("include_usage").value_or(false);
   }
   refuse_unsupported(fields);
-  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "parallel_tool_calls"});
+  fields.ignore(
+      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
   return options;
 }
 

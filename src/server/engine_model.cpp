@@ -1,13 +1,18 @@
 #include "server/engine_model.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "api/encode.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace tandem::server {
 namespace {
 
 constexpr double kStepMsMax = 60'000;
+constexpr size_t kPromptEndTokens = 24;  // more than a tag and white space have
 
 class StreamRow : public Row {
  public:
@@ -22,6 +27,16 @@ class StreamRow : public Row {
   std::shared_ptr<Stream> stream_;
 };
 
+std::vector<int32_t> control_ids(const std::vector<std::string>& texts,
+                                 const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  for (const std::string& text : texts)
+    if (const auto id = tokenizer.token_to_id(text); id && tokenizer.is_special(*id))
+      ids.push_back(*id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 api::SamplingChoice of_model_files(const GenerationDefaults& defaults) {
   return {.temperature = defaults.temperature,
           .top_p = defaults.top_p,
@@ -32,21 +47,31 @@ api::SamplingChoice of_model_files(const GenerationDefaults& defaults) {
 
 }  // namespace
 
-EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line)
+EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line,
+                         std::optional<ToolFormat> tool_format)
     : engine_(engine),
       card_(engine.card()),
       facts_{.id = card_.id,
              .context_length = card_.context_length,
              .vocab_size = static_cast<int>(card_.vocab_size),
-             .defaults = command_line.over(of_model_files(card_.defaults))} {}
+             .defaults = command_line.over(of_model_files(card_.defaults))},
+      format_(detect_output_format(card_.chat_template ? card_.chat_template->source() : "",
+                                   card_.architecture, tool_format)) {
+  if (card_.tokenizer) marker_ids_ = control_ids(marker_texts(format_), *card_.tokenizer);
+}
 
 std::vector<int32_t> EngineModel::encode(std::string_view text) const {
   return api::encode_prompt(*card_.tokenizer, text);
 }
 
-std::vector<int32_t> EngineModel::encode_chat(const std::string& messages,
-                                              const std::string& variables) const {
-  return api::encode_chat(*card_.chat_template, messages, variables);
+ChatPrompt EngineModel::encode_chat(const std::string& messages,
+                                    const std::string& variables) const {
+  ChatPrompt prompt{.ids = api::encode_chat(*card_.chat_template, messages, variables)};
+  const std::span<const int32_t> ids = prompt.ids;
+  const auto end = ids.last(std::min(ids.size(), kPromptEndTokens));
+  prompt.in_reasoning =
+      ends_in_reasoning(format_, card_.tokenizer->decode(end, /*skip_special=*/false));
+  return prompt;
 }
 
 std::string EngineModel::token_bytes(int32_t id) const {

@@ -10,6 +10,7 @@
 
 #include "api/call_options.h"
 #include "server/metrics_text.h"
+#include "text/parsers/output_format.h"
 
 namespace tandem::server {
 
@@ -22,6 +23,11 @@ class Row {
   // Called, from any thread, after an event has arrived, and at once if one waits.
   virtual void set_listener(std::function<void()> listener) = 0;
   virtual void cancel() = 0;
+};
+
+struct ChatPrompt {
+  std::vector<int32_t> ids;
+  bool in_reasoning = false;  // the template has begun it
 };
 
 class ServedModel {
@@ -37,8 +43,12 @@ class ServedModel {
   // Renders messages (JSON text of an array, see api/messages.h) with the chat template and a
   // generation prompt; `variables` is JSON text of an object. Throws Error(kInvalid) when the
   // template refuses them.
-  virtual std::vector<int32_t> encode_chat(const std::string& messages,
-                                           const std::string& variables) const = 0;
+  virtual ChatPrompt encode_chat(const std::string& messages,
+                                 const std::string& variables) const = 0;
+  // How the model marks reasoning and calls of tools.
+  virtual const OutputFormat& output_format() const = 0;
+  // The control tokens among the marks, ascending.
+  virtual const std::vector<int32_t>& marker_ids() const = 0;
   // Raw bytes of a token; empty without a tokenizer.
   virtual std::string token_bytes(int32_t id) const = 0;
 

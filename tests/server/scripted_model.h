@@ -97,12 +97,15 @@ class ScriptedModel : public ServedModel {
     for (unsigned char byte : text) ids.push_back(byte);
     return ids;
   }
-  std::vector<int32_t> encode_chat(const std::string& messages, const std::string&) const override {
+  ChatPrompt encode_chat(const std::string& messages, const std::string& variables) const override {
     std::string text;
     for (const auto& message : api::Json::parse(messages))
       text += message["content"].get<std::string>();
-    return encode(text);
+    template_variables = variables;
+    return {.ids = encode(text), .in_reasoning = in_reasoning};
   }
+  const OutputFormat& output_format() const override { return format; }
+  const std::vector<int32_t>& marker_ids() const override { return no_ids_; }
   std::string token_bytes(int32_t id) const override {
     return tokenizer ? std::string(1, static_cast<char>(id)) : std::string();
   }
@@ -129,12 +132,16 @@ class ScriptedModel : public ServedModel {
   }
 
   bool tokenizer = true;
+  OutputFormat format;
+  bool in_reasoning = false;
+  mutable std::string template_variables;  // of the last prompt
 
  private:
   class Handle;
 
   Script script_;
   api::ModelFacts facts_;
+  std::vector<int32_t> no_ids_;
   mutable std::mutex mutex_;
   std::condition_variable submitted_;
   std::vector<std::shared_ptr<ScriptedRow>> rows_;

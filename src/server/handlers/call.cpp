@@ -27,13 +27,14 @@ api::CallHead make_head(const char* prefix, const api::CallOptions& options, boo
 }
 
 void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,
-                    int builtin_max_tokens, LogprobsWanted logprobs, uint64_t seed, App& app,
+                    const ChoiceOptions& choices, App& app,
                     std::vector<std::unique_ptr<Row>>& rows) {
   for (int choice = 0; choice < options.n; ++choice) {
-    auto request =
-        make_request(options, app.model.facts(), prompt, choice, seed, builtin_max_tokens);
-    request.logprobs = logprobs.generated;
-    request.prompt_logprobs = logprobs.prompt;
+    auto request = make_request(options, app.model.facts(), prompt, choice, choices.seed,
+                                choices.builtin_max_tokens);
+    request.logprobs = choices.logprobs.generated;
+    request.prompt_logprobs = choices.logprobs.prompt;
+    request.shown_ids = choices.shown_ids;
     rows.push_back(app.model.submit(std::move(request)));
   }
 }

@@ -23,9 +23,16 @@ struct LogprobsWanted {
   int prompt = -1;
 };
 
+struct ChoiceOptions {
+  int builtin_max_tokens = 0;  // see make_request
+  LogprobsWanted logprobs;
+  uint64_t seed = 0;
+  std::vector<int32_t> shown_ids;  // see Request
+};
+
 // Submits the n choices of one prompt, in order, onto `rows`.
 void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,
-                    int builtin_max_tokens, LogprobsWanted logprobs, uint64_t seed, App& app,
+                    const ChoiceOptions& choices, App& app,
                     std::vector<std::unique_ptr<Row>>& rows);
 
 }  // namespace tandem::server

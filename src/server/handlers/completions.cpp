@@ -51,7 +51,11 @@ HttpReply completions(const CompletionRequest& in, App& app) {
     auto ids = prompt_ids(prompt, app);
     const EchoedPrompt repeat{.text = in.echo ? echoed_text(prompt, app) : "", .ids = ids};
     echoed.insert(echoed.end(), in.options.n, repeat);
-    submit_choices(in.options, std::move(ids), api::openai::kCompletionMaxTokens, logprobs, seed,
+    submit_choices(in.options, std::move(ids),
+                   {.builtin_max_tokens = api::openai::kCompletionMaxTokens,
+                    .logprobs = logprobs,
+                    .seed = seed,
+                    .shown_ids = {}},
                    app, rows);
   }
   auto head = make_head("cmpl-", in.options, in.logprobs >= 0, app);
