@@ -42,6 +42,27 @@ DecoderConfig read_decoder_config(const ConfigReader& in, bool tied_default) {
   return c;
 }
 
+ExpertConfig read_expert_config(const ConfigReader& in, int layers, bool normalize_default) {
+  ExpertConfig c;
+  c.sparse.assign(layers, false);
+  const char* count = in.has("num_local_experts") ? "num_local_experts" : "num_experts";
+  if (in.integer(count, 0) == 0) return c;
+  c.count = in.count(count, 1 << 16);
+  c.top_k = in.count("num_experts_per_tok", c.count);
+  c.size = in.count(in.has("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size",
+                    1 << 24);
+  if (in.has("shared_expert_intermediate_size")) {
+    c.shared_size = in.count("shared_expert_intermediate_size", 1 << 24);
+  }
+  c.normalize_scores = in.flag("norm_topk_prob", normalize_default);
+  const int64_t step = in.has("decoder_sparse_step") ? in.count("decoder_sparse_step", 1 << 12) : 1;
+  const std::vector<int32_t> dense = in.ids("mlp_only_layers");
+  for (int layer = 0; layer < layers; ++layer) {
+    c.sparse[layer] = (layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0;
+  }
+  return c;
+}
+
 std::vector<std::string> layer_types(const ConfigReader& in, int layers,
                                      const std::vector<std::string>& allowed,
                                      std::string (*otherwise)(const ConfigReader&, int layer)) {

@@ -150,8 +150,7 @@ FeedForward DeepSeek::load_mlp(int layer, const std::string& prefix, LayerLoader
   if (c.v3) {
     mixture.weights.router_bias = in.vector(prefix + "gate.e_score_correction_bias", c.experts);
   }
-  mixture.weights.experts = in.experts(prefix + "experts.", prefix + "switch_mlp.", c.experts,
-                                       c.hidden_size, c.expert_size);
+  mixture.weights.experts = in.experts(prefix, c.experts, c.hidden_size, c.expert_size);
   if (c.shared > 0) {
     mixture.shared = in.mlp(prefix + "shared_experts.", c.hidden_size,
                             int64_t{c.shared} * c.expert_size, c.activation);

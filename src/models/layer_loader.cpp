@@ -85,13 +85,14 @@ GatedMlp LayerLoader::mlp(const std::string& prefix, int64_t dim, int64_t inner,
       .activation = activation};
 }
 
-Weight LayerLoader::experts(const std::string& prefix, const std::string& stacked_prefix,
-                            int64_t count, int64_t dim, int64_t inner) {
+Weight LayerLoader::experts(const std::string& prefix, int64_t count, int64_t dim, int64_t inner,
+                            const MlpNames& names) {
   std::vector<StoredExpert> experts(static_cast<size_t>(count));
-  if (in_.has(stacked_prefix + "gate_proj.weight")) {
-    const StoredMatrix gate = in_.take_matrix(stacked_prefix + "gate_proj", count * inner, dim);
-    const StoredMatrix up = in_.take_matrix(stacked_prefix + "up_proj", count * inner, dim);
-    const StoredMatrix down = in_.take_matrix(stacked_prefix + "down_proj", count * dim, inner);
+  const std::string stacked = prefix + "switch_mlp.";
+  if (in_.has(stacked + "gate_proj.weight")) {
+    const StoredMatrix gate = in_.take_matrix(stacked + "gate_proj", count * inner, dim);
+    const StoredMatrix up = in_.take_matrix(stacked + "up_proj", count * inner, dim);
+    const StoredMatrix down = in_.take_matrix(stacked + "down_proj", count * dim, inner);
     for (int64_t e = 0; e < count; ++e) {
       experts[e] = {pick_from_groups(gate, 1, e * inner, inner),
                     pick_from_groups(up, 1, e * inner, inner),
@@ -100,12 +101,27 @@ Weight LayerLoader::experts(const std::string& prefix, const std::string& stacke
     return be_.load_experts(experts);
   }
   for (int64_t e = 0; e < count; ++e) {
-    const std::string own = prefix + std::to_string(e) + ".";
-    experts[e] = {in_.take_matrix(own + "gate_proj", inner, dim),
-                  in_.take_matrix(own + "up_proj", inner, dim),
-                  in_.take_matrix(own + "down_proj", dim, inner)};
+    const std::string own = prefix + "experts." + std::to_string(e) + ".";
+    experts[e] = {in_.take_matrix(own + names.gate, inner, dim),
+                  in_.take_matrix(own + names.up, inner, dim),
+                  in_.take_matrix(own + names.down, dim, inner)};
   }
   return be_.load_experts(experts);
+}
+
+ExpertMixture LayerLoader::mixture(const std::string& prefix, int64_t dim,
+                                   const ExpertConfig& config, Activation activation,
+                                   const MlpNames& names) {
+  ExpertMixture mixture;
+  mixture.weights.router = matrix(prefix + "gate", config.count, dim);
+  mixture.weights.experts = experts(prefix, config.count, dim, config.size, names);
+  mixture.options = {
+      .top_k = config.top_k, .activation = activation, .normalize_scores = config.normalize_scores};
+  if (config.shared_size > 0) {
+    mixture.shared = mlp(prefix + "shared_expert.", dim, config.shared_size, activation);
+    mixture.shared_gate = matrix(prefix + "shared_expert_gate", 1, dim);
+  }
+  return mixture;
 }
 
 Weight LayerLoader::conv_taps(const std::string& full_name, int64_t channels, int64_t width) {

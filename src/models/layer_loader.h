@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "models/decoder_config.h"
 #include "models/load/checkpoint.h"
 #include "nn/attention.h"
-#include "nn/mlp.h"
+#include "nn/moe.h"
 
 namespace tandem {
 
@@ -58,10 +59,20 @@ class LayerLoader {
   GatedMlp mlp(const std::string& prefix, int64_t dim, int64_t inner, Activation activation,
                bool bias, const MlpNames& names);
 
-  // Experts by number under `prefix` ("…mlp.experts."), or stacked by kind beside it
-  // ("…mlp.switch_mlp.", as mlx-lm writes them).
-  Weight experts(const std::string& prefix, const std::string& stacked_prefix, int64_t count,
-                 int64_t dim, int64_t inner);
+  // Experts by number in "experts." below the prefix, or stacked by kind in
+  // "switch_mlp.", as mlx-lm writes them.
+  Weight experts(const std::string& prefix, int64_t count, int64_t dim, int64_t inner,
+                 const MlpNames& names);
+  Weight experts(const std::string& prefix, int64_t count, int64_t dim, int64_t inner) {
+    return experts(prefix, count, dim, inner, {});
+  }
+  // The router `gate`, the experts, and shared_expert with shared_expert_gate.
+  ExpertMixture mixture(const std::string& prefix, int64_t dim, const ExpertConfig& config,
+                        Activation activation, const MlpNames& names);
+  ExpertMixture mixture(const std::string& prefix, int64_t dim, const ExpertConfig& config,
+                        Activation activation) {
+    return mixture(prefix, dim, config, activation, {});
+  }
 
   // From each of `count` groups of rows those in [begin, begin + rows), dense, one
   // matrix a head: [rows, cols], or transposed.

@@ -3,7 +3,6 @@
 // release; Gated DeltaNet, arXiv:2412.06464.
 #include "models/qwen3_next.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -21,9 +20,7 @@ struct Config : DecoderConfig {
   std::vector<std::string> layer_types;
   RopeConfig rope;
   GatedDeltaOptions delta;
-  int experts = 0, top_k = 0, expert_size = 0, shared_size = 0;
-  bool normalize_scores = true;
-  std::vector<bool> sparse;  // layers with a mixture of experts
+  ExpertConfig experts;
 };
 
 std::string type_by_interval(const ConfigReader& in, int layer) {
@@ -45,22 +42,6 @@ GatedDeltaOptions read_delta(const ConfigReader& in, float eps) {
   return o;
 }
 
-void read_experts(const ConfigReader& in, Config& c) {
-  c.sparse.assign(c.layers, false);
-  if (in.integer("num_experts", 0) == 0) return;
-  c.experts = in.count("num_experts", 1 << 16);
-  c.top_k = in.count("num_experts_per_tok", c.experts);
-  c.expert_size = in.count("moe_intermediate_size", 1 << 24);
-  c.shared_size = in.count("shared_expert_intermediate_size", 1 << 24);
-  c.normalize_scores = in.flag("norm_topk_prob", true);
-  const int64_t step = in.has("decoder_sparse_step") ? in.count("decoder_sparse_step", 1 << 12) : 1;
-  const std::vector<int32_t> dense = in.ids("mlp_only_layers");
-  for (int layer = 0; layer < c.layers; ++layer) {
-    c.sparse[layer] =
-        (layer + 1) % step == 0 && std::find(dense.begin(), dense.end(), layer) == dense.end();
-  }
-}
-
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader in = text_config(checkpoint);
   Config c{read_decoder_config(in)};
@@ -68,7 +49,7 @@ Config read_config(const Checkpoint& checkpoint) {
       layer_types(in, c.layers, {"linear_attention", "full_attention"}, type_by_interval);
   c.rope = in.rope(in.rotated(c.head_dim, 0.25));
   c.delta = read_delta(in, c.rms_norm_eps);
-  read_experts(in, c);
+  c.experts = read_expert_config(in, c.layers, /*normalize_default=*/true);
   if (in.flag("attention_bias", false)) in.fail("attention_bias", "false");
   return c;
 }
@@ -191,18 +172,10 @@ GatedDeltaNet Qwen3Next::load_delta(const std::string& prefix, LayerLoader& in) 
 
 FeedForward Qwen3Next::load_mlp(int layer, const std::string& prefix, LayerLoader& in) const {
   const Config& c = config_;
-  if (!c.sparse[layer]) {
-    return {.mlp = in.mlp(prefix, c.hidden_size, c.intermediate_size, c.activation), .mixture = {}};
+  if (c.experts.sparse[layer]) {
+    return {.mlp = {}, .mixture = in.mixture(prefix, c.hidden_size, c.experts, c.activation)};
   }
-  ExpertMixture mixture;
-  mixture.weights.router = in.matrix(prefix + "gate", c.experts, c.hidden_size);
-  mixture.weights.experts = in.experts(prefix + "experts.", prefix + "switch_mlp.", c.experts,
-                                       c.hidden_size, c.expert_size);
-  mixture.options = {
-      .top_k = c.top_k, .activation = c.activation, .normalize_scores = c.normalize_scores};
-  mixture.shared = in.mlp(prefix + "shared_expert.", c.hidden_size, c.shared_size, c.activation);
-  mixture.shared_gate = in.matrix(prefix + "shared_expert_gate", 1, c.hidden_size);
-  return {.mlp = {}, .mixture = mixture};
+  return {.mlp = in.mlp(prefix, c.hidden_size, c.intermediate_size, c.activation), .mixture = {}};
 }
 
 Tensor Qwen3Next::forward(Backend& be, const Step& step) const {

@@ -30,12 +30,15 @@ constexpr Family kFamilies[] = {
     {"lfm2", make_lfm2},
     {"llama", make_llama},
     {"mistral", make_llama},
+    {"mixtral", make_llama},
     {"qwen2", make_llama},
+    {"qwen2_moe", make_llama},
     {"qwen3", make_llama},
     {"qwen3_5", make_qwen3_next},
     {"qwen3_5_moe", make_qwen3_next},
     {"qwen3_5_moe_text", make_qwen3_next},
     {"qwen3_5_text", make_qwen3_next},
+    {"qwen3_moe", make_llama},
     {"qwen3_next", make_qwen3_next},
 };
 

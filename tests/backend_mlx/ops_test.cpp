@@ -194,13 +194,3 @@ TEST_CASE_FIXTURE(Fixture, "a step without outputs passes through norm and head 
   CHECK(logits.cols == 40);
   CHECK(backend->read(logits).empty());
 }
-
-TEST_CASE_FIXTURE(Fixture, "an op that the backend does not have names itself and the backend") {
-  try {
-    backend->short_conv(begin(), {}, {}, step.step());
-    FAIL("must throw");
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::kUnsupported);
-    CHECK(std::string(e.what()) == "[short_conv] the mlx backend does not have this op");
-  }
-}

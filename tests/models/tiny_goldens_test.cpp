@@ -81,8 +81,9 @@ void check_against_golden(const TestModel& test, const GoldenCase& golden, doubl
 }
 
 // One family for each kind of cache: sliding, state, latent; and mixtures of experts.
-const char* const kFamilies[] = {"gemma2",  "gemma3", "mistral-window", "qwen3",      "qwen3_next",
-                                 "qwen3_5", "lfm2",   "deepseek_v2",    "deepseek_v3"};
+const char* const kFamilies[] = {"gemma2",      "gemma3",    "mistral-window", "qwen3",
+                                 "qwen3_next",  "qwen3_5",   "lfm2",           "deepseek_v2",
+                                 "deepseek_v3", "qwen3_moe", "qwen2_moe",      "mixtral"};
 
 // All rows of a golden side by side: a few tokens of each prompt a step, as many as
 // the row's number, then its greedy tokens.

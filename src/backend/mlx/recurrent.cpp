@@ -50,7 +50,9 @@ Waves plan_waves(const Step& step) {
   for (int32_t row = 0; row < step.n_rows(); ++row) {
     if (length(row) > 0) rows.push_back(row);
   }
-  std::ranges::stable_sort(rows, [&](int32_t a, int32_t b) { return length(a) > length(b); });
+  std::ranges::sort(rows, [&](int32_t a, int32_t b) {
+    return length(a) != length(b) ? length(a) > length(b) : a < b;
+  });
   for (const int32_t row : rows) slots.push_back(step.state_slot[row]);
   std::vector<int> active;
   std::vector<mx::array> tokens;

@@ -34,6 +34,8 @@ LATENT = {k: v for k, v in SMALL.items() if k != "head_dim"} | {
     "tie_word_embeddings": False}
 YARN = {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 32,
         "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.7}
+MIXTURE = SMALL | {"hidden_act": "silu", "num_hidden_layers": 2, "num_experts_per_tok": 2,
+                   "rope_theta": 10000.0, "tie_word_embeddings": False}
 
 MODELS = {
     "gemma3": GEMMA3 | {
@@ -61,6 +63,18 @@ MODELS = {
         "mlp_only_layers": [1], "num_experts": 8, "num_experts_per_tok": 3,
         "moe_intermediate_size": 24, "shared_expert_intermediate_size": 32,
         "norm_topk_prob": True},
+    "qwen3_moe": MIXTURE | {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "num_experts": 6,
+        "moe_intermediate_size": 24, "norm_topk_prob": True, "decoder_sparse_step": 2,
+        "mlp_only_layers": []},
+    "qwen2_moe": {k: v for k, v in MIXTURE.items() if k != "attention_bias"} | {
+        "architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe", "num_experts": 4,
+        "moe_intermediate_size": 24, "shared_expert_intermediate_size": 32,
+        "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [1]},
+    "mixtral": MIXTURE | {
+        "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_hidden_layers": 1,
+        "num_local_experts": 4, "intermediate_size": 48, "rms_norm_eps": 1e-5,
+        "sliding_window": None},
     "lfm2": {k: v for k, v in SMALL.items() if k not in ("head_dim", "rms_norm_eps")} | {
         "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "block_ff_dim": 144,
         "block_multiple_of": 32, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": True,
@@ -80,6 +94,9 @@ MODELS = {
         "architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text",
         "num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"]},
 }
+SEEDS = {"gemma3": 500, "gemma3-rope-parameters": 501, "gemma2": 502, "mistral-window": 503,
+         "qwen3": 504, "qwen3_next": 505, "qwen3_5": 506, "lfm2": 506, "deepseek_v3": 506,
+         "deepseek_v2": 507, "qwen3_moe": 506, "qwen2_moe": 507, "mixtral": 508}
 # Past the window by more than a page of the cache.
 LENGTHS = {name: (1, 5, 17, 70) for name in ("gemma3", "mistral-window")}
 
@@ -104,6 +121,6 @@ def make(name, seed):
 
 
 if __name__ == "__main__":
-    for index, name in enumerate(MODELS):
+    for name in MODELS:
         if not sys.argv[1:] or name in sys.argv[1:]:
-            make(name, 500 + index)
+            make(name, SEEDS[name])
