@@ -131,6 +131,7 @@ Llama::Llama(const Config& config, Checkpoint& in, Backend& be) : config_(config
                             .kv_heads = config_.kv_heads,
                             .k_dim = config_.head_dim,
                             .v_dim = config_.head_dim}};
+  info_.kv_traits = {cache_traits(CacheKind::kFull)};
   info_.eos_ids = ConfigReader(in.config(), in.path()).ids("eos_token_id");
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "models/cache_traits.h"
 
 namespace tandem {
 
@@ -20,7 +21,9 @@ struct ModelInfo {
   int64_t max_positions = 0;      // longest context it was made for
   std::vector<KvSpec> kv_groups;  // codec is set by whoever makes the stores
   std::vector<StateSpec> state_groups;
-  std::vector<int32_t> eos_ids;  // of config.json
+  std::vector<CacheTraits> kv_traits;     // one a page group
+  std::vector<CacheTraits> state_traits;  // one a state group
+  std::vector<int32_t> eos_ids;           // of config.json
 };
 
 class Model {

@@ -119,11 +119,17 @@ class FakeModel : public Model {
     info_.hidden_size = 1;
     info_.max_positions = 4096;
     info_.kv_groups.push_back({.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4});
+    info_.kv_traits.push_back(cache_traits(CacheKind::kFull));
     if (options.window > 0) {
       info_.kv_groups.push_back(
           {.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4, .window = options.window});
+      info_.kv_traits.push_back(cache_traits(CacheKind::kSliding));
     }
-    if (options.states) info_.state_groups.push_back({.layers = 1});
+    if (options.states) {
+      info_.state_groups.push_back({.layers = 1});
+      info_.state_traits.push_back(cache_traits(CacheKind::kState));
+    }
+    if (options.describe) options.describe(info_);
   }
 
   Tensor forward(Backend& backend, const Step& step) const override {
