@@ -42,8 +42,9 @@ KvPoolOptions pool_options(const EngineOptions& options, const ModelCard& card,
 
 PrefixCacheOptions prefix_options(const EngineOptions& options, const ModelCard& card,
                                   const ModelInfo& info) {
-  return {.bytes_max = all_caches(info, &CacheTraits::shareable) ? options.prompt_cache_bytes : 0,
-          .parts = {.kv_scheme = kv_codec_name(card.kv_codec)}};
+  return {
+      .bytes_max = all_caches(info, &CacheCapability::shareable) ? options.prompt_cache_bytes : 0,
+      .parts = {.kv_scheme = kv_codec_name(card.kv_codec)}};
 }
 
 }  // namespace
@@ -264,10 +265,12 @@ void Core::forward(std::span<const StepRow> parts) {
   std::span<const float> logits;
   try {
     const Step& step = arrays_.build(parts, pools_);
+    const Clock::time_point begin = Clock::now();
     loaded_.backend->begin_step(step);
     const Tensor result = loaded_.model->forward(*loaded_.backend, step);
     // Reading waits for a lazy backend, so that its errors surface here too.
     logits = loaded_.backend->read(result);
+    stats_.forward_ms += ms_between(begin, Clock::now());
     INVARIANT(std::ssize(logits) == std::ssize(step.outputs) * vocab_size_);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);

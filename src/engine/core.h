@@ -46,6 +46,8 @@ class Core {
   bool plan_step();
   // Runs what was planned.
   void run_step();
+  // Counts a turn of the engine's loop that ran a step.
+  void count_turn(double ms) { stats_.busy_ms += ms; }
   // Ends every row, and fails exclusive work that has not run.
   void cancel_all();
   void fail_all(const std::string& message);

@@ -31,7 +31,7 @@ void check_options(const EngineOptions& options) {
 RequestShape shape_of(const Request&) { return {}; }
 
 Capabilities capabilities_of(const Model& model) {
-  return {.caches = all_caches(model.info(), &CacheTraits::batchable),
+  return {.caches = all_caches(model.info(), &CacheCapability::batchable),
           .states = !model.info().state_groups.empty()};
 }
 
@@ -250,7 +250,6 @@ void Engine::Impl::main(const std::function<LoadedModel()>& load) {
   std::unique_ptr<Core> core;
   try {
     loaded = load();
-    check_cache_traits(loaded.model->info());
     core = std::make_unique<Core>(options_, loaded, latency_);
     std::lock_guard lock(mutex_);
     card_ = loaded.card;
@@ -288,18 +287,23 @@ void Engine::Impl::serve(Core& core) {
 }
 
 void Engine::Impl::loop(Core& core) {
+  Clock::time_point turn_began = Clock::now();
   while (take_in(core)) {
     core.sweep();
     const bool due = core.plan_step();
     publish(core);
     if (!due) {
       doorbell_->wait_until(core.next_deadline());
+      turn_began = Clock::now();
       continue;
     }
     step_began_ns_.store(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
                          std::memory_order_relaxed);
     core.run_step();
     step_began_ns_.store(0, std::memory_order_relaxed);
+    const Clock::time_point now = Clock::now();
+    core.count_turn(std::chrono::duration<double, std::milli>(now - turn_began).count());
+    turn_began = now;
     publish(core);
   }
   core.cancel_all();

@@ -83,6 +83,8 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t preemptions = 0;  // rows that had to give their pages back for a while
   double last_step_ms = 0;
+  double busy_ms = 0;           // all turns of the loop that ran a step, waiting left out
+  double forward_ms = 0;        // of these, inside the model's forward pass
   double running_step_ms = 0;   // how long the step now running has taken; 0 = idle
   int64_t kv_pages_used = 0;    // by rows, all groups together
   int64_t kv_pages_cached = 0;  // by the prefix cache alone: given back when rows need them

@@ -8,9 +8,27 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "models/cache_traits.h"
 
 namespace tandem {
+
+enum class CacheKind : uint8_t { kFull, kSliding, kLatent, kState };
+
+const char* cache_kind_name(CacheKind kind);
+
+// What the cache of one group of layers allows.
+struct CacheCapability {
+  CacheKind kind = CacheKind::kFull;
+  bool batchable = false;   // rows of any lengths in one step
+  bool trimmable = false;   // a row's last tokens can be taken back
+  bool shareable = false;   // rows of one prefix may hold the same pages, or start from a
+                            // copy of one slot
+  bool persistent = false;  // its bytes may be stored and read back
+};
+
+CacheCapability full_cache();
+CacheCapability sliding_cache();
+CacheCapability latent_cache();
+CacheCapability state_cache();
 
 // What the engine must know of a model, the same for every family.
 struct ModelInfo {
@@ -21,10 +39,15 @@ struct ModelInfo {
   int64_t max_positions = 0;      // longest context it was made for
   std::vector<KvSpec> kv_groups;  // codec is set by whoever makes the stores
   std::vector<StateSpec> state_groups;
-  std::vector<CacheTraits> kv_traits;     // one a page group
-  std::vector<CacheTraits> state_traits;  // one a state group
-  std::vector<int32_t> eos_ids;           // of config.json
+  // One for each group, in order: make_model refuses a model that lacks one.
+  std::vector<CacheCapability> kv_capabilities, state_capabilities;
+  std::vector<int32_t> eos_ids;  // of config.json
 };
+
+// Does every cache of the model allow this?
+bool all_caches(const ModelInfo& info, bool CacheCapability::* can);
+// Why rows of this model can't share a step, for people; empty when they can.
+std::string why_not_batchable(const ModelInfo& info);
 
 class Model {
  public:

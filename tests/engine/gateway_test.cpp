@@ -306,19 +306,9 @@ TEST_CASE("a resource is disposed of before its row's final event can be read") 
   }
 }
 
-TEST_CASE("a model with a cache that is not described does not load") {
-  FakeOptions fake;
-  fake.describe = [](ModelInfo& info) { info.kv_traits.clear(); };
-  Engine e({}, [fake] { return load_fake(fake); });
-  CHECK(error_of([&] { e.wait_ready(); }).code() == ErrorCode::kLoad);
-}
-
 TEST_CASE("a model that can't batch serves its rows one at a time, and says why") {
   FakeOptions fake;
-  fake.describe = [](ModelInfo& info) {
-    info.kv_traits[0].batchable = false;
-    info.kv_traits[0].serial_because = "a test says so";
-  };
+  fake.describe = [](ModelInfo& info) { info.kv_capabilities[0].batchable = false; };
   auto e = engine(fake);
   auto first = e->submit(request(prompt(9), 8));
   const Collected second = run(*e, request(prompt(10), 8));
@@ -326,12 +316,12 @@ TEST_CASE("a model that can't batch serves its rows one at a time, and says why"
   CHECK(second.last.usage.route.reasons == std::vector{SerialReason::kCache});
   CHECK(collect(*first).ids == fake_greedy(prompt(9), 8));
   CHECK(std::string(e->stats().batch_mode) == "serial");
-  CHECK(e->stats().serial_because == "a test says so");
+  CHECK(e->stats().serial_because == "a full cache of fake holds one row only");
 }
 
 TEST_CASE("a cache that can't be shared is never looked into") {
   FakeOptions fake;
-  fake.describe = [](ModelInfo& info) { info.kv_traits[0].shareable = false; };
+  fake.describe = [](ModelInfo& info) { info.kv_capabilities[0].shareable = false; };
   auto e = engine(fake);
   run(*e, request(prompt(100), 8));
   CHECK(run(*e, request(prompt(100), 8)).last.usage.cached_tokens == 0);
