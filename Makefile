@@ -98,6 +98,9 @@ fuzz: ## fuzz every parser of outside bytes with clang (SECONDS_EACH=60)
 	@$(MAKE) -s build-fuzz/build.ninja
 	@cmake --build build-fuzz -j $(JOBS)
 	@python3 tools/fuzz.py build-fuzz --seconds $(or $(SECONDS_EACH),60)
+	$(call step,Scheduler and engine against naive models)
+	@TANDEM_FUZZ_FACTOR=$(or $(SECONDS_EACH),60) build-fuzz/tests/sched/test_sched
+	@TANDEM_FUZZ_FACTOR=$(or $(SECONDS_EACH),60) build-fuzz/tests/engine/test_engine -tc='whatever*'
 
 soak: build model ## mixed requests against one server for a long time (MINUTES=10)
 	@$(setup) test

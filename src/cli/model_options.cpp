@@ -49,6 +49,10 @@ void add_model_options(CLI::App& app, LoadOptions& options) {
                  "memory for weights and KV cache, e.g. 8GB (default: what is available)")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE");
+  app.add_option("--kv-budget", options.kv_budget_bytes,
+                 "memory for the KV cache alone (default: what --batch contexts need)")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
 }
 
 void add_sampling_options(CLI::App& app, api::SamplingChoice& choice) {

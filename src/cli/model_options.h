@@ -11,7 +11,7 @@ class App;
 namespace tandem::cli {
 
 // MODEL, --model, --backend, --precision, --threads, --context-length,
-// --memory-budget.
+// --memory-budget, --kv-budget.
 void add_model_options(CLI::App& app, LoadOptions& options);
 
 // --max-tokens, --temperature, --top-p, --top-k, --min-p.

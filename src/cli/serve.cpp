@@ -68,6 +68,11 @@ void add_service_options(CLI::App& app, ServeOptions& options) {
   app.add_option("--batch", options.engine.max_rows, "requests computed at once (default 16)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
+  app.add_option("--prompt-cache", options.engine.prompt_cache_bytes,
+                 "bytes that prompts and answers of finished requests may keep of the KV cache, "
+                 "for requests that begin alike (default 8GB), 0 = off")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("SIZE");
   app.add_option("--served-model-name", options.load.served_name,
                  "the model's id for clients (default: from its file)")
       ->type_name("NAME");
@@ -138,6 +143,8 @@ int serve(ServeOptions& options) {
   signals.set_patient();
   http->listen();
   log_loaded(engine.card());
+  const std::string why = engine.stats().serial_because;
+  if (!why.empty()) server::log_info("requests run one at a time: " + why);
   std::cout << "ready " << http->address() << " model=" << model.facts().id << '\n' << std::flush;
   signals.wait();
   drain(*app, engine, *http, options.shutdown_seconds);

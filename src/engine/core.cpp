@@ -18,6 +18,7 @@ Usage usage_of(const Row& row) {
   const bool decoding = row.emitter.generated() > 0;
   Usage usage;
   usage.prompt_tokens = row.prompt_length();
+  usage.cached_tokens = row.cached_tokens;
   usage.generated_tokens = row.emitter.generated();
   usage.preemptions = row.preemptions;
   usage.route = row.route;
@@ -29,12 +30,21 @@ Usage usage_of(const Row& row) {
   return usage;
 }
 
-KvPoolOptions pool_options(const EngineOptions& options, const ModelCard& card) {
+KvPoolOptions pool_options(const EngineOptions& options, const ModelCard& card,
+                           const ModelInfo& info) {
   return {.codec = card.kv_codec,
           .bytes_max = card.kv_bytes_max,
           .max_rows = options.max_rows,
           .context_length = card.context_length,
-          .step_tokens = options.step_tokens};
+          .step_tokens = options.step_tokens,
+          .checkpoints_max = PrefixCache::checkpoints_max(info, options.prompt_cache_bytes)};
+}
+
+PrefixCacheOptions prefix_options(const EngineOptions& options, const ModelCard& card,
+                                  const ModelInfo& info) {
+  return {
+      .bytes_max = all_caches(info, &CacheCapability::shareable) ? options.prompt_cache_bytes : 0,
+      .parts = {.kv_scheme = kv_codec_name(card.kv_codec)}};
 }
 
 }  // namespace
@@ -44,7 +54,10 @@ Core::Core(const EngineOptions& options, LoadedModel& loaded, Latency& latency)
       loaded_(loaded),
       latency_(latency),
       vocab_size_(loaded.model->info().vocab_size),
-      pools_(loaded.model->info(), *loaded.backend, pool_options(options, loaded.card)),
+      pools_(loaded.model->info(), *loaded.backend,
+             pool_options(options, loaded.card, loaded.model->info())),
+      prefix_(pools_, prefix_options(options, loaded.card, loaded.model->info())),
+      ledger_(loaded.backend->weight_bytes() + loaded.card.kv_bytes_max),
       scheduler_(pools_.limits()) {
   budget_.tokens = options.step_tokens;
   budget_.prompt_outputs = static_cast<int32_t>(
@@ -122,6 +135,7 @@ Clock::time_point Core::next_deadline() const {
 }
 
 bool Core::plan_step() {
+  if (std::exchange(reconsider_, false)) scheduler_.reconsider_all();
   budget_.chunk_tokens = step_cost_.chunk_tokens(options_.step_tokens);
   do {
     take_turn();
@@ -157,25 +171,46 @@ void Core::run(ExclusiveWork& work) {
 void Core::admit_rows() {
   if (turn_.id > 0) {
     // Nothing else runs, so it fits.
-    if (!scheduler_.is_running(turn_.id)) admit(turn_.id);
+    if (!scheduler_.is_running(turn_.id)) INVARIANT(try_admit(turn_.id));
     return;
   }
-  while (const auto id = scheduler_.candidate(!turn_.batch_admits)) {
-    if (!scheduler_.can_admit(*id, {}, budget_)) return;
-    admit(*id);
+  while (scheduler_.has_place()) {
+    const auto id = scheduler_.candidate(!turn_.batch_admits);
+    if (!id || !try_admit(*id)) return;
   }
 }
 
-void Core::admit(RowId id) {
-  scheduler_.admit(id);
+bool Core::try_admit(RowId id) {
   Row& row = *rows_.at(id);
-  if (!row.admitted) row.admitted_at = Clock::now();
+  PrefixCache::Found found = prefix_.find(row);
+  if (found.wait) {
+    scheduler_.hold_off(id);
+    return true;
+  }
+  const auto fits = [&] { return scheduler_.can_admit(id, found.part, budget_); };
+  // The copy of a page filled in part needs a page more.
+  if (!fits() && found.hit.partial != kNoNode) {
+    found = prefix_.find(row, found.part.tokens / kPageTokens * kPageTokens);
+  }
+  if (!fits()) {
+    if (scheduler_.running() > 0) return false;
+    found = prefix_.nothing();
+    INVARIANT(fits());
+  }
+  if (!prefix_.start(row, found.hit)) found.part = {};
+  scheduler_.admit(id, found.part);
+  if (!row.admitted) {
+    row.admitted_at = Clock::now();
+    row.cached_tokens = found.part.tokens;
+  }
   row.admitted = true;
+  refresh_pages();
+  return true;
 }
 
 void Core::preempt(RowId id) {
   Row& row = *rows_.at(id);
-  pools_.release(row.pages);
+  wake_followers(prefix_.release(row));
   ++row.preemptions;
   ++stats_.preemptions;
   refresh_pages();
@@ -270,9 +305,11 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
     finish = FinishReason::kLength;
   }
   if (finish != FinishReason::kNone) {
+    prefix_.computed(row, end_position);
     end(row, finish, std::move(event));
     return;
   }
+  wake_followers(prefix_.computed(row, end_position));
   pools_.drop_behind(row.pages, end_position);
   if (part.samples) scheduler_.advance(row.id());
   deliver(row, std::move(event));
@@ -319,7 +356,7 @@ void Core::end(Row& row, FinishReason reason, Event event) {
   }
   scheduler_.cancel(row.id());
   gateway_.release(row.id());
-  pools_.release(row.pages);
+  wake_followers(prefix_.release(row));
   switch (reason) {
     case FinishReason::kStop: ++stats_.finished_stop; break;
     case FinishReason::kLength: ++stats_.finished_length; break;
@@ -327,6 +364,7 @@ void Core::end(Row& row, FinishReason reason, Event event) {
     case FinishReason::kError: ++stats_.finished_error; break;
     case FinishReason::kNone: INVARIANT(false);
   }
+  if (reason == FinishReason::kError) ++stats_.errors[event.error_code];
   finals_.push_back({row.channel, std::move(event)});
   rows_.erase(row.id());
 }
@@ -372,21 +410,38 @@ EngineStats Core::stats() const {
   stats.active_rows = scheduler_.running();
   stats.waiting_rows = scheduler_.waiting();
   stats.exclusive_waiting = static_cast<int>(exclusive_.size());
-  stats.locked = gateway_.locked();
+  // The batch gives its turn back when it is next asked for, and means nothing until then.
+  stats.locked = !empty() && gateway_.locked();
   stats.paused_rows = static_cast<int>(
       std::count_if(rows_.begin(), rows_.end(), [](const auto& it) { return it.second->paused; }));
   stats.kv_pages_used = pools_.pages_used();
+  stats.kv_pages_cached = pools_.pages_cached();
+  stats.kv_bytes_cached = pools_.bytes_cached();
+  stats.prefix = prefix_.stats();
+  for (const auto& [id, row] : rows_) {
+    if (scheduler_.is_running(id)) stats.kv_bytes_projected += pools_.row_bytes(row->tokens_max());
+  }
+  stats.memory = account();
   stats.kv_pages_total = pools_.pages_total();
   stats.kv_bytes_used = pools_.bytes_used();
   stats.kv_bytes_total = pools_.bytes_total();
   return stats;
 }
 
+LedgerSnapshot Core::account() const {
+  ledger_.set(MemoryUse::kWeights, loaded_.backend->weight_bytes());
+  ledger_.set(MemoryUse::kRows, pools_.bytes_used());
+  ledger_.set(MemoryUse::kStates, pools_.state_bytes_used());
+  ledger_.set(MemoryUse::kCached, pools_.bytes_cached());
+  return ledger_.snapshot();
+}
+
 void Core::check() const {
   scheduler_.check();
   pools_.check();
+  prefix_.check();
   INVARIANT(std::ssize(rows_) == scheduler_.running() + scheduler_.waiting());
-  if (rows_.empty()) INVARIANT(pools_.pages_used() == 0);
+  if (rows_.empty()) INVARIANT(pools_.pages_used() == 0 && scheduler_.started() == 0);
 }
 
 }  // namespace tandem

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cache/ledger.h"
 #include "engine/engine.h"
 #include "engine/kv_pools.h"
+#include "engine/prefix_cache.h"
 #include "engine/row.h"
 #include "engine/step_arrays.h"
 #include "engine/step_cost.h"
@@ -71,7 +73,11 @@ class Core {
   void run(ExclusiveWork& work);
   void fail_exclusive(const std::string& message);
   void admit_rows();
-  void admit(RowId id);
+  // Looks the row up in the cache and lets it in, if it fits. A row of which others
+  // compute a part just now holds off.
+  bool try_admit(RowId id);
+  LedgerSnapshot account() const;
+  void wake_followers(bool concerned) { reconsider_ |= concerned; }
   // Takes the pages of a row that the scheduler has put back into the queue.
   void preempt(RowId id);
   // Readers that are behind must not keep other rows from running: preempts a row of
@@ -94,6 +100,9 @@ class Core {
   Latency& latency_;
   const int64_t vocab_size_;
   KvPools pools_;
+  PrefixCache prefix_;
+  mutable Ledger ledger_;    // brought up to date when it is shown
+  bool reconsider_ = false;  // rows that held off may find more in the cache now
   Scheduler scheduler_;
   Gateway gateway_;
   Gateway::Turn turn_;

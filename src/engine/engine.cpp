@@ -31,7 +31,8 @@ void check_options(const EngineOptions& options) {
 RequestShape shape_of(const Request&) { return {}; }
 
 Capabilities capabilities_of(const Model& model) {
-  return {.states = !model.info().state_groups.empty()};
+  return {.caches = all_caches(model.info(), &CacheCapability::batchable),
+          .states = !model.info().state_groups.empty()};
 }
 
 }  // namespace
@@ -112,12 +113,14 @@ class Engine::Impl {
   std::string failure_;
   ModelCard card_;             // immutable once loaded_
   SchedulerLimits limits_;     // same
+  std::string why_serial_;     // same
   Capabilities capabilities_;  // same
   std::vector<std::unique_ptr<Row>> inbox_;
   std::vector<std::unique_ptr<ExclusiveWork>> exclusive_inbox_;
   EngineStats core_stats_;
   RowId next_id_ = 1;
   int64_t submitted_ = 0, refused_ = 0;
+  std::array<int64_t, kErrorCodes> refused_by_code_{};
 
   Latency latency_;
   std::thread thread_;
@@ -175,9 +178,10 @@ std::shared_ptr<Stream> Engine::Impl::submit(Request request, SubmitOptions opti
     }
     inbox_.push_back(std::move(row));
     ++submitted_;
-  } catch (const Error&) {
+  } catch (const Error& error) {
     std::lock_guard lock(mutex_);
     ++refused_;
+    ++refused_by_code_[static_cast<size_t>(error.code())];
     throw;
   }
   doorbell_->ring();
@@ -211,11 +215,15 @@ EngineStats Engine::Impl::stats() {
   stats.waiting_rows += static_cast<int>(inbox_.size());
   stats.max_rows = options_.max_rows;
   stats.batch_mode = batch_mode(capabilities_, route_settings_);
+  stats.serial_because = why_serial_;
   stats.exclusive_waiting += static_cast<int>(exclusive_inbox_.size());
   stats.busy = !nothing_to_do();
   stats.locked |= stats.exclusive_waiting > 0;
   stats.submitted = submitted_;
   stats.refused = refused_;
+  for (size_t code = 0; code < refused_by_code_.size(); ++code) {
+    stats.errors[code] += refused_by_code_[code];
+  }
   stats.weight_bytes = card_.weight_bytes;
   const int64_t began_ns = step_began_ns_.load(std::memory_order_relaxed);
   if (began_ns != 0) {
@@ -247,6 +255,7 @@ void Engine::Impl::main(const std::function<LoadedModel()>& load) {
     card_ = loaded.card;
     limits_ = core->limits();
     capabilities_ = capabilities_of(*loaded.model);
+    why_serial_ = why_not_batchable(loaded.model->info());
     loaded_ = true;
     core_stats_ = core->stats();
     state_ = State::kServing;

@@ -14,9 +14,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "base/error.h"
+#include "cache/ledger.h"
 #include "engine/latency.h"
 #include "engine/load_model.h"
+#include "engine/prefix_stats.h"
 #include "engine/stream.h"
 #include "sched/request.h"
 #include "sched/route.h"
@@ -24,10 +28,14 @@
 
 namespace tandem {
 
+inline constexpr int kErrorCodes = static_cast<int>(ErrorCode::kInternal) + 1;
+
 struct EngineOptions {
   int max_rows = 16;      // rows in one step; 1 = every row has its steps alone
   int step_tokens = 512;  // decoding rows and prompt chunks together; > max_rows
   int queue_max = 256;    // requests that may wait for a row
+  // Bytes that prefixes may take which no row holds, within the cache's memory. 0 = off.
+  int64_t prompt_cache_bytes = int64_t{8} << 30;
   // Floats of logits one step may make for prompt logprobs.
   int64_t step_logits_max = int64_t{8} << 20;
   // What a reader may leave unread before its row is paused.
@@ -56,6 +64,7 @@ struct EngineStats {
   int paused_rows = 0;   // active, their readers are behind
   int max_rows = 0;
   const char* batch_mode = "off";  // off, serial or batch: see route.h
+  std::string serial_because;      // why the model can't batch; empty when it can
   bool locked = false;             // the exclusive domain is held or waited for
   int exclusive_waiting = 0;       // pieces of exclusive work
   bool busy = false;               // locked, or rows run or wait
@@ -63,7 +72,8 @@ struct EngineStats {
   int64_t submitted_serial = 0;
   std::array<int64_t, kSerialReasons> serial_reasons{};  // rows, by SerialReason
   int64_t submitted = 0;
-  int64_t refused = 0;  // queue full, draining or invalid
+  int64_t refused = 0;                        // queue full, draining or invalid
+  std::array<int64_t, kErrorCodes> errors{};  // refused and failed, by ErrorCode
   int64_t finished_stop = 0;
   int64_t finished_length = 0;
   int64_t finished_cancelled = 0;
@@ -73,14 +83,19 @@ struct EngineStats {
   int64_t steps = 0;
   int64_t preemptions = 0;  // rows that had to give their pages back for a while
   double last_step_ms = 0;
-  double busy_ms = 0;     // all turns of the loop that ran a step, waiting left out
-  double forward_ms = 0;  // of these, inside the model's forward pass
-  double running_step_ms = 0;  // how long the step now running has taken; 0 = idle
-  int64_t kv_pages_used = 0;   // all groups together
-  int64_t kv_pages_total = 0;  // what the pools may grow to
+  double busy_ms = 0;           // all turns of the loop that ran a step, waiting left out
+  double forward_ms = 0;        // of these, inside the model's forward pass
+  double running_step_ms = 0;   // how long the step now running has taken; 0 = idle
+  int64_t kv_pages_used = 0;    // by rows, all groups together
+  int64_t kv_pages_cached = 0;  // by the prefix cache alone: given back when rows need them
+  int64_t kv_pages_total = 0;   // what the pools may grow to
   int64_t kv_bytes_used = 0;
+  int64_t kv_bytes_projected = 0;  // if all that run come to their longest
+  int64_t kv_bytes_cached = 0;
   int64_t kv_bytes_total = 0;
+  PrefixCacheStats prefix;
   int64_t weight_bytes = 0;
+  LedgerSnapshot memory;
 };
 
 class Engine {
@@ -100,11 +115,11 @@ class Engine {
   // What was loaded. Error(kUnavailable) while loading.
   const ModelCard& card() const;
 
-  // Queues a request. Any thread. max_tokens is clamped to the context. Throws
+  // Queues a request. Any thread. max_tokens is clamped to the context and the cache. Throws
   //   Error(kInvalid)       empty prompt, an id out of range, a bad parameter
   //   Error(kUnsupported)   stop strings without a tokenizer
   //   Error(kContextLength) prompt plus one token does not fit
-  //   Error(kPoolExhausted) more pages than there will ever be
+  //   Error(kMemory)        a prompt longer than the cache can ever hold
   //   Error(kQueueFull)     too many wait
   //   Error(kUnavailable)   loading, failed or draining
   //   Error(kCancelled)     aborted already

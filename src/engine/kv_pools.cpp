@@ -11,6 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr int64_t kGrowPagesMin = 32;
+constexpr int32_t kCheckpointTokens = 1024;
 
 // The limits of an engine before its pools have a size.
 SchedulerLimits limits_of(const ModelInfo& info, int32_t max_rows, int32_t step_tokens) {
@@ -38,23 +39,40 @@ int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32
   return bytes;
 }
 
+int64_t kv_longest_row(const ModelInfo& info, KvCodec codec, int64_t tokens, int32_t step_tokens,
+                       int64_t bytes) {
+  int64_t low = 0, high = tokens / kPageTokens;
+  while (low < high) {
+    const int64_t middle = (low + high + 1) / 2;
+    if (kv_row_bytes(info, codec, middle * kPageTokens, step_tokens) <= bytes) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low * kPageTokens;
+}
+
 KvPools::KvPools(const ModelInfo& info, Backend& backend, const KvPoolOptions& options)
     : limits_(limits_of(info, options.max_rows, options.step_tokens)) {
-  const int64_t row_bytes =
-      kv_row_bytes(info, options.codec, options.context_length, options.step_tokens);
+  int64_t longest = options.context_length;
+  int64_t row_bytes = kv_row_bytes(info, options.codec, longest, options.step_tokens);
   if (row_bytes > options.bytes_max) {
+    longest = kv_longest_row(info, options.codec, longest, options.step_tokens, options.bytes_max);
+  }
+  if (longest == 0) {
     throw Error(ErrorCode::kMemory, "one context of " + std::to_string(options.context_length) +
                                         " tokens needs " + std::to_string(row_bytes) +
                                         " bytes of cache, and the limit is " +
                                         std::to_string(options.bytes_max));
   }
+  row_bytes = kv_row_bytes(info, options.codec, longest, options.step_tokens);
   const double rows =
       row_bytes == 0 ? options.max_rows
                      : std::min<double>(options.max_rows, static_cast<double>(options.bytes_max) /
                                                               static_cast<double>(row_bytes));
   for (size_t g = 0; g < info.kv_groups.size(); ++g) {
-    const int64_t row_pages =
-        limits_.pages_needed(row_of(options.context_length), limits_.groups[g]);
+    const int64_t row_pages = limits_.pages_needed(row_of(longest), limits_.groups[g]);
     limits_.groups[g].pages =
         static_cast<int64_t>(std::floor(static_cast<double>(row_pages) * rows));
     KvSpec spec = info.kv_groups[g];
@@ -63,6 +81,10 @@ KvPools::KvPools(const ModelInfo& info, Backend& backend, const KvPoolOptions& o
     store_pointers_.push_back(stores_.back().get());
     pools_.emplace_back(
         static_cast<int32_t>(std::min(stores_.back()->pages(), limits_.groups[g].pages)));
+  }
+  slots_max_ = options.max_rows + options.checkpoints_max;
+  if (options.checkpoints_max > 0 && !info.state_groups.empty()) {
+    limits_.checkpoint_tokens = kCheckpointTokens;
   }
   for (const StateSpec& spec : info.state_groups) {
     states_.push_back(backend.make_state_store(spec));
@@ -77,15 +99,14 @@ RowPages KvPools::make_row() const {
 std::vector<int64_t> KvPools::pages_available() const {
   std::vector<int64_t> pages;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    pages.push_back(limits_.groups[g].pages - pools_[g].used());
+    pages.push_back(limits_.groups[g].pages - pools_[g].used() + pools_[g].cached());
   }
   return pages;
 }
 
 void KvPools::cover(RowPages& row, int64_t end) {
   for (size_t g = 0; g < stores_.size(); ++g) {
-    const int64_t missing = row.groups[g].pages_missing(end);
-    if (missing > pools_[g].available()) grow_pages(g, pools_[g].used() + missing);
+    make_room(g, row.groups[g].pages_missing(end));
     row.groups[g].cover(end, pools_[g]);
   }
   if (has_states() && row.state_slot < 0) take_slot(row);
@@ -98,29 +119,69 @@ void KvPools::drop_behind(RowPages& row, int64_t next) {
   }
 }
 
+void KvPools::adopt(RowPages& row, std::span<const std::vector<int32_t>> pages, int64_t tokens,
+                    int32_t state_slot) {
+  try {
+    for (size_t g = 0; g < stores_.size(); ++g) row.groups[g].adopt(pages[g], pools_[g]);
+    for (size_t g = 0; g < stores_.size() && tokens % kPageTokens != 0; ++g) {
+      make_room(g, 1);
+      for (const PageCopy& copy : row.groups[g].make_writable(tokens, tokens + 1, pools_[g])) {
+        stores_[g]->copy_page(copy.from, copy.to);
+      }
+    }
+    if (state_slot < 0) return;
+    take_slot(row);
+    for (auto& states : states_) states->copy_slot(state_slot, row.state_slot);
+  } catch (...) {
+    release(row);
+    throw;
+  }
+}
+
+// Pages never used come first, then those that only the cache holds.
+void KvPools::make_room(size_t group, int64_t pages) {
+  BlockPool& pool = pools_[group];
+  if (pages > pool.available()) grow_pages(group, pool.used() + pages);
+  if (pages <= pool.available()) return;
+  if (reclaim_ && reclaim_(group, static_cast<int32_t>(pages))) return;
+  throw Error(ErrorCode::kPoolExhausted,
+              "all " + std::to_string(pool.total()) + " cache pages are in use");
+}
+
 void KvPools::grow_pages(size_t group, int64_t needed) {
   const int64_t now = pools_[group].total();
   const int64_t wanted = std::max(needed, now + std::max(kGrowPagesMin, now / 2));
   const int64_t pages = std::min(wanted, limits_.groups[group].pages);
-  // The plan spends no more than pages_available().
-  INVARIANT(pages >= needed);
+  if (pages <= now) return;
   try {
     if (pages > stores_[group]->pages()) stores_[group]->grow(pages);
   } catch (const Error&) {
     limits_.groups[group].pages = now;
-    throw;
+    return;
   }
   pools_[group].grow(static_cast<int32_t>(pages));
 }
 
-void KvPools::take_slot(RowPages& row) {
-  if (slots_.available() == 0) {
-    const int32_t slots = std::min(limits_.max_rows, std::max(1, slots_.total() * 2));
+bool KvPools::make_room_for_slot() {
+  if (slots_.available() == 0 && slots_.total() < slots_max_) {
+    const int32_t slots = std::min(slots_max_, std::max(1, slots_.total() * 2));
     for (auto& states : states_) {
       if (states->slots() < slots) states->grow(slots);
     }
     slots_.grow(slots);
   }
+  return slots_.available() > 0 || (reclaim_ && reclaim_(kSlots, 1));
+}
+
+int32_t KvPools::copy_state(const RowPages& row) {
+  if (!make_room_for_slot()) return -1;
+  const int32_t slot = slots_.take();
+  for (auto& states : states_) states->copy_slot(row.state_slot, slot);
+  return slot;
+}
+
+void KvPools::take_slot(RowPages& row) {
+  make_room_for_slot();
   row.state_slot = slots_.take();
   for (auto& states : states_) states->clear_slot(row.state_slot);
 }
@@ -131,9 +192,32 @@ void KvPools::release(RowPages& row) {
   row.state_slot = -1;
 }
 
+int64_t KvPools::slot_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& states : states_) {
+    const StateSpec& spec = states->spec();
+    bytes += spec.layers * (spec.conv_floats + spec.recurrent_floats) * int64_t{sizeof(float)};
+  }
+  return bytes;
+}
+
+int64_t KvPools::row_bytes(int64_t tokens) const {
+  int64_t bytes = slot_bytes();
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    bytes += limits_.pages_needed(row_of(tokens), limits_.groups[g]) * page_bytes(g);
+  }
+  return bytes;
+}
+
 int64_t KvPools::pages_used() const {
   int64_t pages = 0;
-  for (const BlockPool& pool : pools_) pages += pool.used();
+  for (const BlockPool& pool : pools_) pages += pool.used() - pool.cached();
+  return pages;
+}
+
+int64_t KvPools::pages_cached() const {
+  int64_t pages = 0;
+  for (const BlockPool& pool : pools_) pages += pool.cached();
   return pages;
 }
 
@@ -145,8 +229,20 @@ int64_t KvPools::pages_total() const {
 
 int64_t KvPools::bytes_used() const {
   int64_t bytes = 0;
-  for (size_t g = 0; g < stores_.size(); ++g) bytes += pools_[g].used() * stores_[g]->page_bytes();
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    bytes += (pools_[g].used() - pools_[g].cached()) * page_bytes(g);
+  }
   return bytes;
+}
+
+int64_t KvPools::bytes_cached() const {
+  int64_t bytes = slots_.cached() * slot_bytes();
+  for (size_t g = 0; g < stores_.size(); ++g) bytes += pools_[g].cached() * page_bytes(g);
+  return bytes;
+}
+
+int64_t KvPools::state_bytes_used() const {
+  return (slots_.used() - slots_.cached()) * slot_bytes();
 }
 
 int64_t KvPools::bytes_total() const {

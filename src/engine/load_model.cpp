@@ -189,6 +189,7 @@ ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
   card.stop_ids = stop_ids_of(info, checkpoint.generation_config(), card.tokenizer.get());
   const MemoryPlan plan = plan_memory(info, {.weight_bytes = card.weight_bytes,
                                              .budget_bytes = options.memory_budget_bytes,
+                                             .kv_budget_bytes = options.kv_budget_bytes,
                                              .available_bytes = available_memory_bytes(),
                                              .context_length = context_of(options, info),
                                              .max_rows = options.max_rows,

@@ -29,6 +29,7 @@ struct LoadOptions {
   int max_rows = 16;                // as in EngineOptions: how many rows the cache is for
   int step_tokens = 512;            // same
   int64_t memory_budget_bytes = 0;  // weights and KV; 0 = what is available
+  int64_t kv_budget_bytes = 0;      // KV alone, within that; 0 = what max_rows contexts need
 };
 
 // Context when none is asked for: long enough for agents, and a bound on what

@@ -18,18 +18,9 @@ int64_t row_bytes(const ModelInfo& info, const MemoryRequest& request, int64_t t
   return kv_row_bytes(info, request.codec, tokens, request.step_tokens);
 }
 
-// The longest context, in pages, whose cache fits; 0 = none.
-int longest_context(const ModelInfo& info, const MemoryRequest& request, int64_t bytes) {
-  int low = 0, high = request.context_length / kPageTokens;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (row_bytes(info, request, int64_t{middle} * kPageTokens) <= bytes) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low * kPageTokens;
+// The longest context whose cache fits; 0 = none.
+int64_t longest_context(const ModelInfo& info, const MemoryRequest& request, int64_t bytes) {
+  return kv_longest_row(info, request.codec, request.context_length, request.step_tokens, bytes);
 }
 
 std::string too_small(const ModelInfo& info, const MemoryRequest& request, int64_t needed,
@@ -41,7 +32,7 @@ std::string too_small(const ModelInfo& info, const MemoryRequest& request, int64
   message += request.budget_bytes > 0
                  ? " of a memory budget of " + bytes_text(request.budget_bytes) + ")"
                  : ", " + bytes_text(request.available_bytes) + " of memory are available)";
-  const int longest = longest_context(info, request, bytes);
+  const int64_t longest = longest_context(info, request, bytes);
   if (longest > 0) {
     return message + "; a context length of " + std::to_string(longest) + " would fit";
   }
@@ -55,7 +46,9 @@ MemoryPlan plan_memory(const ModelInfo& info, const MemoryRequest& request) {
   int64_t bytes = static_cast<int64_t>(static_cast<double>(request.available_bytes) * kCacheShare);
   if (request.budget_bytes > 0) bytes = request.budget_bytes - request.weight_bytes;
   const int64_t needed = row_bytes(info, request, request.context_length);
-  if (needed > bytes) {
+  const bool own_budget = request.kv_budget_bytes > 0 && request.kv_budget_bytes <= bytes;
+  if (own_budget) bytes = request.kv_budget_bytes;
+  if (needed > bytes && !(own_budget && longest_context(info, request, bytes) > 0)) {
     throw Error(ErrorCode::kMemory, too_small(info, request, needed, bytes), "context_length");
   }
   return {request.context_length, std::min(bytes, needed * request.max_rows)};

@@ -1,10 +1,12 @@
 // Everything the engine thread knows of one request.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <vector>
 
+#include "cache/prefix_index.h"
 #include "engine/emitter.h"
 #include "engine/kv_pools.h"
 #include "engine/stream_channel.h"
@@ -25,6 +27,8 @@ struct Row {
 
   RowId id() const { return channel->id(); }
   int32_t prompt_length() const { return static_cast<int32_t>(request.prompt.size()); }
+  // Most tokens that are ever computed.
+  int32_t tokens_max() const { return prompt_length() + std::max(0, request.max_tokens - 1); }
   bool wants_prompt_logprobs() const { return request.prompt_logprobs >= 0; }
 
   bool cancelled() const { return channel->cancelled() || (abort && abort->load()); }
@@ -38,11 +42,13 @@ struct Row {
   RowSampler sampler;
   Emitter emitter;
   RowPages pages;
+  PrefixRow prefix;
   int32_t prompt_delivered = 0;  // prompt tokens, where their log-probabilities are wanted
   bool admitted = false;         // has run; it may wait again since
   bool paused = false;
   bool made_way = false;  // had the exclusive domain, and is to ask again
   int preemptions = 0;
+  int32_t cached_tokens = 0;  // of the prompt, found in the cache when the row first joined
   Clock::time_point submitted_at = Clock::now();
   Clock::time_point admitted_at;
   Clock::time_point first_token_at;

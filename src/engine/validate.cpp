@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "engine/memory.h"
 #include "sampling/params.h"
 
 namespace tandem {
@@ -69,6 +70,26 @@ void clamp_to_context(Request& request, const ModelCard& card) {
   request.min_tokens = std::min(request.min_tokens, request.max_tokens);
 }
 
+// The cache may hold less than the context.
+void clamp_to_memory(Request& request, const ModelCard& card, const SchedulerLimits& limits) {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t longest = limits.longest_row();
+  if (prompt > longest) {
+    const double share = static_cast<double>(prompt) / static_cast<double>(longest);
+    const auto needed = static_cast<int64_t>(static_cast<double>(card.kv_bytes_max) * share);
+    throw Error(ErrorCode::kMemory,
+                "the prompt has " + std::to_string(prompt) + " tokens, whose cache needs about " +
+                    bytes_text(needed) + "; the cache may take " + bytes_text(card.kv_bytes_max) +
+                    ", which is " + std::to_string(longest) +
+                    " tokens; shorten the prompt, or give the cache more memory",
+                "prompt");
+  }
+  // The last token is never computed.
+  request.max_tokens =
+      static_cast<int>(std::min<int64_t>(request.max_tokens, longest - prompt + 1));
+  request.min_tokens = std::min(request.min_tokens, request.max_tokens);
+}
+
 }  // namespace
 
 void validate(Request& request, const ModelCard& card, const SchedulerLimits& limits) {
@@ -77,8 +98,7 @@ void validate(Request& request, const ModelCard& card, const SchedulerLimits& li
   check_stop(request, card);
   check_sampling(request.sampling, card.vocab_size);
   clamp_to_context(request, card);
-  limits.check_fits({.prompt_length = static_cast<int32_t>(request.prompt.size()),
-                     .max_tokens = request.max_tokens});
+  clamp_to_memory(request, card, limits);
 }
 
 }  // namespace tandem

@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-// Clamps max_tokens (and min_tokens) to the context. Throws as Engine::submit says.
+// Clamps max_tokens (and min_tokens) to the context and to the cache. Throws as Engine::submit
+// says.
 void validate(Request& request, const ModelCard& card, const SchedulerLimits& limits);
 
 }  // namespace tandem

@@ -1,5 +1,7 @@
 #include "models/model.h"
 
+#include <algorithm>
+
 namespace tandem {
 
 const char* cache_kind_name(CacheKind kind) {
@@ -39,6 +41,23 @@ CacheCapability state_cache() {
   can.kind = CacheKind::kState;
   can.trimmable = false;
   return can;
+}
+
+bool all_caches(const ModelInfo& info, bool CacheCapability::* can) {
+  const auto allows = [can](const CacheCapability& cache) { return cache.*can; };
+  return std::all_of(info.kv_capabilities.begin(), info.kv_capabilities.end(), allows) &&
+         std::all_of(info.state_capabilities.begin(), info.state_capabilities.end(), allows);
+}
+
+std::string why_not_batchable(const ModelInfo& info) {
+  for (const auto* caches : {&info.kv_capabilities, &info.state_capabilities}) {
+    for (const CacheCapability& cache : *caches) {
+      if (cache.batchable) continue;
+      return std::string("a ") + cache_kind_name(cache.kind) + " cache of " + info.architecture +
+             " holds one row only";
+    }
+  }
+  return {};
 }
 
 }  // namespace tandem

@@ -44,6 +44,11 @@ struct ModelInfo {
   std::vector<int32_t> eos_ids;  // of config.json
 };
 
+// Does every cache of the model allow this?
+bool all_caches(const ModelInfo& info, bool CacheCapability::* can);
+// Why rows of this model can't share a step, for people; empty when they can.
+std::string why_not_batchable(const ModelInfo& info);
+
 class Model {
  public:
   virtual ~Model() = default;

@@ -27,14 +27,23 @@ struct SchedulerLimits {
   int32_t max_rows = 16;
   int32_t page_tokens = 32;
   int32_t step_tokens = 512;  // no Budget is larger; more than max_rows
+  // Chunks end at multiples of this, and at the prompt's last whole page before its last
+  // token, so that recurrent state can be kept there. 0 = anywhere.
+  int32_t checkpoint_tokens = 0;
   std::vector<PageGroup> groups;
 
   int64_t pages_of(int64_t tokens) const { return (tokens + page_tokens - 1) / page_tokens; }
   // Pages that a row takes when its tokens [begin, end) are computed; those behind a
   // window are given back on the way.
   int64_t pages_between(int64_t begin, int64_t end, const PageGroup& group) const;
+  // The first position after `begin` at which the row's chunks end.
+  int32_t next_checkpoint(const RowSpec& spec, int32_t begin) const;
+  // Most pages of a sliding group that any row holds at once.
+  int64_t pages_in_window(const PageGroup& group) const;
   // Most pages of the group that the row ever holds at once.
   int64_t pages_needed(const RowSpec& spec, const PageGroup& group) const;
+  // Most tokens that a row alone can have computed.
+  int64_t longest_row() const;
   // Throws Error(kPoolExhausted) if the row would not fit even alone.
   void check_fits(const RowSpec& spec) const;
 };

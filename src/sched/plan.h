@@ -39,7 +39,7 @@ struct Budget {
 };
 
 // The part of a waiting row's tokens that the cache holds already.
-struct PrefixHit {
+struct CachedPart {
   int32_t tokens = 0;  // less than the row has
   // Per group: what taking them lowers Budget::pages by: cached pages that can't be
   // evicted any more, and the copy of a partly filled one. Empty = none.

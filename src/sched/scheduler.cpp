@@ -64,22 +64,24 @@ void Scheduler::preempt(RowId id) {
 
 std::optional<RowId> Scheduler::candidate(bool preempted_only) const {
   for (const Row& row : waiting_) {
-    if (row.paused || row.spec.solo) continue;
+    if (row.paused || row.holds_off || row.spec.solo) continue;
     if (preempted_only && row.age == 0) return std::nullopt;
     return row.spec.id;
   }
   return std::nullopt;
 }
 
-bool Scheduler::can_admit(RowId id, const PrefixHit& hit, const Budget& budget) const {
+bool Scheduler::can_admit(RowId id, const CachedPart& hit, const Budget& budget) const {
   INVARIANT(budget.pages.size() == limits_.groups.size());
   const int32_t length = row(id).length;
   INVARIANT(hit.tokens < length);
-  if (running() >= limits_.max_rows) return false;
+  if (!has_place()) return false;
   for (size_t g = 0; g < limits_.groups.size(); ++g) {
     const PageGroup& group = limits_.groups[g];
     const int64_t taken = hit.pages.empty() ? 0 : hit.pages[g];
-    const int64_t needed = taken + limits_.pages_between(hit.tokens, length, group);
+    int64_t needed = taken + limits_.pages_between(hit.tokens, length, group);
+    if (group.window > 0)
+      needed = std::min(needed, std::max(taken, limits_.pages_in_window(group)));
     if (needed + pages_outstanding(group) + watermark(group) > budget.pages[g]) return false;
   }
   return true;
@@ -97,8 +99,8 @@ int64_t Scheduler::watermark(const PageGroup& group) const {
   return std::max<int64_t>(running() + 1, group.pages / 64);
 }
 
-void Scheduler::admit(RowId id, const PrefixHit& hit) {
-  INVARIANT(running() < limits_.max_rows);
+void Scheduler::admit(RowId id, const CachedPart& hit) {
+  INVARIANT(has_place());
   const auto it = std::find_if(waiting_.begin(), waiting_.end(),
                                [id](const Row& row) { return row.spec.id == id; });
   INVARIANT(it != waiting_.end() && hit.tokens < it->length);
@@ -141,7 +143,8 @@ Plan Scheduler::next(const Budget& budget) {
   int32_t outputs = budget.prompt_outputs;
   for (Row& row : running_) {
     if (!row.due()) continue;
-    int32_t count = std::min({row.length - row.computed, tokens, room(row.computed, pages)});
+    int32_t count = std::min({row.length - row.computed, tokens, room(row.computed, pages),
+                              limits_.next_checkpoint(row.spec, row.computed) - row.computed});
     if (row.spec.prompt_outputs) {
       count = std::min(count, outputs);
       outputs -= count;
@@ -207,6 +210,15 @@ void Scheduler::cancel(RowId id) {
 void Scheduler::pause(RowId id) { row(id).paused = true; }
 
 void Scheduler::resume(RowId id) { row(id).paused = false; }
+
+void Scheduler::hold_off(RowId id) {
+  INVARIANT(!is_running(id));
+  row(id).holds_off = true;
+}
+
+void Scheduler::reconsider_all() {
+  for (Row& row : waiting_) row.holds_off = false;
+}
 
 int Scheduler::started() const {
   const auto started = [](const Row& row) { return row.age > 0 && !row.spec.solo; };

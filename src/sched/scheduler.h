@@ -54,8 +54,8 @@ class Scheduler {
   // rows that have never run.
   std::optional<RowId> candidate(bool preempted_only = false) const;
   // Are there a place and pages enough for that row, of which `hit` is computed already?
-  bool can_admit(RowId row, const PrefixHit& hit, const Budget& budget) const;
-  void admit(RowId row, const PrefixHit& hit = {});
+  bool can_admit(RowId row, const CachedPart& hit, const Budget& budget) const;
+  void admit(RowId row, const CachedPart& hit = {});
 
   // Plans a step; its tokens count as computed from here on.
   Plan next(const Budget& budget);
@@ -71,8 +71,12 @@ class Scheduler {
   // A paused row is not planned, and not admitted; it keeps its place and its pages.
   void pause(RowId row);
   void resume(RowId row);
+  // A waiting row that holds off is passed over as candidate, until no row does.
+  void hold_off(RowId row);
+  void reconsider_all();
 
   const SchedulerLimits& limits() const { return limits_; }
+  bool has_place() const { return running() < limits_.max_rows; }
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size()); }
   // Rows that run or have run, and are not solo.
@@ -94,6 +98,7 @@ class Scheduler {
     int64_t age = 0;       // of first admission, ascending; 0 = never admitted
     int overtaken = 0;
     bool paused = false;
+    bool holds_off = false;
 
     bool due() const { return !paused && computed < length; }
     // Only the token sampled last is missing.

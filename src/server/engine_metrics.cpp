@@ -1,5 +1,6 @@
 // The engine's part of GET /metrics. Names follow vLLM's, so that its dashboards
 // need another prefix only.
+#include "api/errors.h"
 #include "server/engine_model.h"
 
 namespace tandem::server {
@@ -17,6 +18,8 @@ void write_gauges(const EngineStats& now, bool ready, MetricsText& out) {
   out.gauge("kv_cache_usage_perc", "Share of the cache in use, 1 = all.",
             total > 0 ? used / total : 0);
   out.gauge("kv_cache_bytes", "Bytes of cache pages in use.", used);
+  out.gauge("prefix_cache_bytes", "Bytes of cache pages kept for requests to come.",
+            static_cast<double>(now.kv_bytes_cached));
   out.gauge("kv_cache_bytes_max", "Bytes that cache pages may take.", total);
   out.gauge("weight_bytes", "Bytes of the model's weights.", static_cast<double>(now.weight_bytes));
 }
@@ -29,6 +32,19 @@ void write_counters(const EngineStats& now, MetricsText& out) {
               static_cast<double>(now.refused));
   out.counter("num_preemptions", "Rows that had to give their pages back for a while.",
               static_cast<double>(now.preemptions));
+  out.counter("prefix_cache_queries", "Tokens looked up in the prompt cache.",
+              static_cast<double>(now.prefix.query_tokens));
+  out.counter("prefix_cache_hits", "Of these, tokens found.",
+              static_cast<double>(now.prefix.hit_tokens));
+  out.counter_head("rows_by_lane", "Requests by the lane that carried them.");
+  out.counter_one("rows_by_lane", "lane", "batch", static_cast<double>(now.submitted_batch));
+  out.counter_one("rows_by_lane", "lane", "serial", static_cast<double>(now.submitted_serial));
+  out.counter_head("request_errors", "Requests refused or failed, by error code.");
+  for (size_t code = 0; code < now.errors.size(); ++code) {
+    out.counter_one("request_errors", "code",
+                    api::wire_error(static_cast<ErrorCode>(code)).openai_code,
+                    static_cast<double>(now.errors[code]));
+  }
   out.counter_head("request_success", "Requests that ended, by reason.");
   const std::pair<FinishReason, int64_t> ends[] = {
       {FinishReason::kStop, now.finished_stop},

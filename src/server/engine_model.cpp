@@ -45,6 +45,49 @@ api::SamplingChoice of_model_files(const GenerationDefaults& defaults) {
           .repetition_penalty = defaults.repetition_penalty};
 }
 
+// How rows share steps, and which could not.
+api::OrderedJson batch_stats(const EngineStats& now) {
+  api::OrderedJson reasons = api::OrderedJson::object();
+  for (size_t i = 0; i < now.serial_reasons.size(); ++i) {
+    if (now.serial_reasons[i] > 0)
+      reasons[serial_reason_name(static_cast<SerialReason>(i))] = now.serial_reasons[i];
+  }
+  api::OrderedJson stats = {{"configured", now.max_rows},
+                            {"mode", now.batch_mode},
+                            {"busy", now.busy},
+                            {"locked", now.locked},
+                            {"active_rows", now.active_rows},
+                            {"pending_rows", now.waiting_rows},
+                            {"exclusive_waiting", now.exclusive_waiting},
+                            {"submitted_rows", now.submitted_batch},
+                            {"submitted_serial", now.submitted_serial},
+                            {"serial_reasons", std::move(reasons)},
+                            {"preemptions", now.preemptions},
+                            {"kv_bytes", now.kv_bytes_projected},
+                            {"kv_budget_bytes", now.kv_bytes_total}};
+  if (!now.serial_because.empty()) stats["serial_because"] = now.serial_because;
+  return stats;
+}
+
+api::OrderedJson prompt_cache_stats(const EngineStats& now) {
+  return {{"bytes", now.kv_bytes_cached},
+          {"blocks", now.prefix.blocks},
+          {"queries", now.prefix.queries},
+          {"hits", now.prefix.hits},
+          {"query_tokens", now.prefix.query_tokens},
+          {"hit_tokens", now.prefix.hit_tokens}};
+}
+
+api::OrderedJson memory_stats(const LedgerSnapshot& memory) {
+  api::OrderedJson stats = {{"budget_bytes", memory.budget_bytes},
+                            {"peak_bytes", memory.peak_bytes}};
+  for (size_t use = 0; use < kMemoryUses; ++use) {
+    stats[std::string(memory_use_name(static_cast<MemoryUse>(use))) + "_bytes"] =
+        memory.used_bytes[use];
+  }
+  return stats;
+}
+
 }  // namespace
 
 EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line,
@@ -110,13 +153,16 @@ api::OrderedJson EngineModel::stats() const {
           {"prompt_tokens", now.prompt_tokens},
           {"generated_tokens", now.generated_tokens},
           {"steps", now.steps},
-          {"preemptions", now.preemptions},
           {"last_step_ms", now.last_step_ms},
           {"kv",
            {{"pages_used", now.kv_pages_used},
+            {"pages_cached", now.kv_pages_cached},
             {"pages_total", now.kv_pages_total},
             {"bytes_used", now.kv_bytes_used},
             {"bytes_total", now.kv_bytes_total}}},
+          {"batch", batch_stats(now)},
+          {"prompt_cache", prompt_cache_stats(now)},
+          {"memory", memory_stats(now.memory)},
           {"weight_bytes", now.weight_bytes}};
 }
 

@@ -126,11 +126,17 @@ class FakeModel : public Model {
     info_.hidden_size = 1;
     info_.max_positions = 4096;
     info_.kv_groups.push_back({.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4});
+    info_.kv_capabilities.push_back(full_cache());
     if (options.window > 0) {
       info_.kv_groups.push_back(
           {.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4, .window = options.window});
+      info_.kv_capabilities.push_back(sliding_cache());
     }
-    if (options.states) info_.state_groups.push_back({.layers = 1, .conv_floats = 2});
+    if (options.states) {
+      info_.state_groups.push_back({.layers = 1, .conv_floats = 2});
+      info_.state_capabilities.push_back(state_cache());
+    }
+    if (options.describe) options.describe(info_);
   }
 
   Tensor forward(Backend& backend, const Step& step) const override {

@@ -25,6 +25,8 @@ struct FakeOptions {
   std::shared_ptr<const Tokenizer> tokenizer;
   // What every row generates, in place of what the hash says. Too short: repeated.
   std::vector<int32_t> script;
+  // Changes what the model says of itself.
+  std::function<void(ModelInfo&)> describe;
   // Called in each forward pass, on the engine thread, before anything else.
   std::function<void(const Step&)> on_forward;
 };

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/kv_pools.h"
 #include "engine/memory_plan.h"
+#include "helpers.h"
 
 using namespace tandem;
 namespace fs = std::filesystem;
@@ -101,4 +102,49 @@ TEST_CASE("a cache that does not fit is refused with the context that would") {
     CHECK(error.code() == ErrorCode::kMemory);
     CHECK(std::string(error.what()).find("a context length of 640 would fit") != std::string::npos);
   }
+}
+
+TEST_CASE("a budget for the cache alone bounds it, and may hold less than a context") {
+  const int64_t row = kv_row_bytes(model_info(), KvCodec::kF16, 1024, 512);
+  MemoryRequest own = request();
+  own.kv_budget_bytes = row / 2;
+  CHECK(plan_memory(model_info(), own).kv_bytes_max == row / 2);
+  CHECK(plan_memory(model_info(), own).context_length == 1024);
+  own.kv_budget_bytes = 3 * row;
+  CHECK(plan_memory(model_info(), own).kv_bytes_max == 3 * row);
+  own.kv_budget_bytes = 100;
+  CHECK_THROWS_AS(plan_memory(model_info(), own), Error);
+}
+
+TEST_CASE("a prompt that the cache can never hold is refused, and a long answer is cut") {
+  for (int32_t window : {0, 40}) {
+    testing::FakeOptions fake{.context_length = 256, .window = window};
+    auto e = std::make_unique<Engine>(EngineOptions{.step_tokens = 64}, [fake] {
+      LoadedModel loaded = testing::load_fake(fake);
+      loaded.card.kv_bytes_max = kv_row_bytes(loaded.model->info(), loaded.card.kv_codec, 96, 64);
+      return loaded;
+    });
+    e->wait_ready();
+    const Error error =
+        testing::error_of([&] { e->submit(testing::request(testing::prompt(97), 1)); });
+    CHECK(error.code() == ErrorCode::kMemory);
+    CHECK(error.param() == "prompt");
+    CHECK(std::string(error.what()).find("the prompt has 97 tokens") == 0);
+    CHECK(std::string(error.what()).find("which is 96 tokens") != std::string::npos);
+    CHECK(e->stats().errors[static_cast<size_t>(ErrorCode::kMemory)] == 1);
+    const testing::Collected all = testing::run(*e, testing::request(testing::prompt(90), 100));
+    CHECK(all.ids == testing::fake_greedy(testing::prompt(90), 7, fake));
+    CHECK(all.last.finish == FinishReason::kLength);
+  }
+}
+
+TEST_CASE("the account of memory holds weights, rows and cached pages, and a peak") {
+  auto e = testing::engine({.context_length = 512});
+  testing::run(*e, testing::request(testing::prompt(200), 4));
+  const LedgerSnapshot memory = e->stats().memory;
+  CHECK(memory.bytes(MemoryUse::kRows) == 0);
+  CHECK(memory.bytes(MemoryUse::kCached) == e->stats().kv_bytes_cached);
+  CHECK(memory.bytes(MemoryUse::kCached) > 0);
+  CHECK(memory.peak_bytes >= memory.total_bytes());
+  CHECK(memory.budget_bytes > 0);
 }

@@ -116,9 +116,9 @@ struct Fuzz {
     return pages;
   }
 
-  PrefixHit random_hit(const NaiveRow& row, const NaiveRow*& donor) {
+  CachedPart random_hit(const NaiveRow& row, const NaiveRow*& donor) {
     donor = nullptr;
-    PrefixHit hit;
+    CachedPart hit;
     if (pick(0, 2) == 0) return hit;
     hit.tokens = pick(0, row.length - 1);
     for (const auto& [id, other] : rows) {
@@ -134,7 +134,7 @@ struct Fuzz {
       REQUIRE(!row.paused);
       if (held) REQUIRE(row.order > 0);
       const NaiveRow* donor = nullptr;
-      PrefixHit hit = random_hit(row, donor);
+      CachedPart hit = random_hit(row, donor);
       // What would it take? Try, and undo if it is too much.
       const auto before = references;
       const Budget was = budget();

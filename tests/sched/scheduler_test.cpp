@@ -198,7 +198,7 @@ TEST_CASE("a row is admitted only when the pages of its whole prompt are there, 
 
 TEST_CASE("what the cache holds of a prompt needs no new pages") {
   Bench b(4);
-  const auto fits = [&](RowId id, const PrefixHit& hit, int64_t pages) {
+  const auto fits = [&](RowId id, const CachedPart& hit, int64_t pages) {
     return b.s.can_admit(id, hit, {.pages = {pages}});
   };
   b.s.add(row(1, 40));
@@ -382,6 +382,30 @@ TEST_CASE("a row that runs alone is passed over, and admitted by its id") {
   b.s.preempt(1);
   b.s.add(row(2));
   CHECK(b.s.candidate() == 2);
+}
+
+TEST_CASE("a waiting row that holds off is passed over until all are looked at again") {
+  Bench b(2);
+  b.s.add(row(1));
+  b.s.add(row(2));
+  b.s.hold_off(1);
+  CHECK(b.s.candidate() == 2);
+  b.s.hold_off(2);
+  CHECK_FALSE(b.s.candidate().has_value());
+  b.s.reconsider_all();
+  CHECK(b.s.candidate() == 1);
+}
+
+TEST_CASE("chunks end where recurrent state is to be kept") {
+  Scheduler s({.max_rows = 2, .page_tokens = 4, .step_tokens = 100, .checkpoint_tokens = 16});
+  s.add(row(1, 43));
+  s.admit(1);
+  std::vector<int32_t> ends;
+  while (ends.empty() || ends.back() < 43) {
+    const PlanRow r = s.next({.tokens = 100, .chunk_tokens = 100}).rows.at(0);
+    ends.push_back(r.begin + r.count);
+  }
+  CHECK(ends == std::vector<int32_t>{16, 32, 40, 43});
 }
 
 TEST_CASE("a row that generates nothing computes its prompt without sampling") {
