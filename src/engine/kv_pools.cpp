@@ -29,8 +29,9 @@ int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32
   int64_t bytes = 0;
   for (size_t g = 0; g < info.kv_groups.size(); ++g) {
     KvSpec spec = info.kv_groups[g];
-    spec.codec = codec;
-    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) * kv_page_bytes(spec);
+    spec.base = codec;
+    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) *
+             kv_page_bytes(spec, KvSection::kMain);
   }
   for (const StateSpec& spec : info.state_groups) {
     bytes += spec.layers * (spec.conv_floats + spec.recurrent_floats) * int64_t{sizeof(float)};
@@ -58,11 +59,11 @@ KvPools::KvPools(const ModelInfo& info, Backend& backend, const KvPoolOptions& o
     limits_.groups[g].pages =
         static_cast<int64_t>(std::floor(static_cast<double>(row_pages) * rows));
     KvSpec spec = info.kv_groups[g];
-    spec.codec = options.codec;
+    spec.base = options.codec;
     stores_.push_back(backend.make_kv_store(spec));
     store_pointers_.push_back(stores_.back().get());
-    pools_.emplace_back(
-        static_cast<int32_t>(std::min(stores_.back()->pages(), limits_.groups[g].pages)));
+    pools_.emplace_back(static_cast<int32_t>(
+        std::min(stores_.back()->pages(KvSection::kMain), limits_.groups[g].pages)));
   }
   for (const StateSpec& spec : info.state_groups) {
     states_.push_back(backend.make_state_store(spec));
@@ -91,7 +92,8 @@ void KvPools::grow_pages(size_t group, int64_t needed) {
   const int64_t pages = std::min(wanted, limits_.groups[group].pages);
   // Admission reserves what a row may need, so the limit always suffices.
   INVARIANT(pages >= needed);
-  if (pages > stores_[group]->pages()) stores_[group]->grow(pages);
+  if (pages > stores_[group]->pages(KvSection::kMain))
+    stores_[group]->grow(KvSection::kMain, pages);
   pools_[group].grow(static_cast<int32_t>(pages));
 }
 
@@ -127,14 +129,15 @@ int64_t KvPools::pages_total() const {
 
 int64_t KvPools::bytes_used() const {
   int64_t bytes = 0;
-  for (size_t g = 0; g < stores_.size(); ++g) bytes += pools_[g].used() * stores_[g]->page_bytes();
+  for (size_t g = 0; g < stores_.size(); ++g)
+    bytes += pools_[g].used() * stores_[g]->page_bytes(KvSection::kMain);
   return bytes;
 }
 
 int64_t KvPools::bytes_total() const {
   int64_t bytes = 0;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    bytes += limits_.groups[g].pages * stores_[g]->page_bytes();
+    bytes += limits_.groups[g].pages * stores_[g]->page_bytes(KvSection::kMain);
   }
   return bytes;
 }

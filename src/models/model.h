@@ -18,7 +18,7 @@ struct ModelInfo {
   int64_t layers = 0;
   int64_t hidden_size = 0;
   int64_t max_positions = 0;      // longest context it was made for
-  std::vector<KvSpec> kv_groups;  // codec is set by whoever makes the stores
+  std::vector<KvSpec> kv_groups;  // formats are set by whoever makes the stores
   std::vector<StateSpec> state_groups;
   std::vector<int32_t> eos_ids;  // of config.json
 };

@@ -16,7 +16,7 @@ TestModel open_test_model(const std::string& path, std::unique_ptr<Backend> back
 
 ModelRunner::ModelRunner(const TestModel& test) : model_(*test.model), backend_(*test.backend) {
   for (KvSpec spec : model_.info().kv_groups) {
-    spec.codec = backend_.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
+    spec.base = backend_.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
     stores_.push_back(backend_.make_kv_store(spec));
   }
 }
@@ -25,8 +25,9 @@ void ModelRunner::make_room(Row& row, int32_t length) {
   const auto needed = static_cast<size_t>((length + kPageTokens - 1) / kPageTokens);
   while (row.pages.size() < needed) row.pages.push_back(pages_used_++);
   for (auto& store : stores_) {
-    if (store->pages() < pages_used_)
-      store->grow(std::max<int64_t>(pages_used_, 2 * store->pages()));
+    if (store->pages(KvSection::kMain) < pages_used_)
+      store->grow(KvSection::kMain,
+                  std::max<int64_t>(pages_used_, 2 * store->pages(KvSection::kMain)));
   }
 }
 
