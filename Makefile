@@ -103,9 +103,9 @@ soak: build model ## mixed requests against one server for a long time (MINUTES=
 	@$(setup) test
 	@SOAK_MINUTES=$(or $(MINUTES),10) python -m pytest -s tests/soak
 
-bench: build ## speed of a model (MODEL=path ARGS="…")
-	@[ "$(MODEL)" != default ] || $(setup) model
-	@build/tandem bench "$(MODEL)" $(ARGS)
+bench: build model ## speed beside llama.cpp, built for this machine (ARGS="--only prefill-512")
+	@$(setup) bench
+	@python -m bench $(ARGS)
 
 clean: ## remove the builds; .venv and the models stay
 	@rm -rf build build-*

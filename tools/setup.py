@@ -5,6 +5,7 @@
   setup.py test    build, and the test tools of tools/requirements/test.txt
   setup.py check   build, and clang-format and clang-tidy
   setup.py fuzz    build, and clang with its fuzzer
+  setup.py bench   build, and the clang that `make bench` builds llama.cpp with
   setup.py model   the default model, in the user's cache
   setup.py models  the default model and the files that only tests read
 
@@ -33,6 +34,7 @@ g++ make cmake ninja-build ccache mold pkg-config curl ca-certificates python3-v
 nlohmann-json3-dev libcli11-dev libspdlog-dev doctest-dev
 """.split()
 BOOST = {("debian", "12"): "libboost1.81-dev"}  # elsewhere libboost-dev is new enough
+CLANG = {"fuzz": ["clang-19", "libclang-rt-19-dev"], "bench": ["clang-19"]}
 RUST = {("debian", "12"): ["cargo-web", "rustc-web"]}  # elsewhere the newest cargo-1.NN
 
 
@@ -81,9 +83,8 @@ def os_release(text):
     return fields.get("ID", ""), fields.get("VERSION_ID", "")
 
 
-def wanted_packages(release, fuzz):
-    names = PACKAGES + [BOOST.get(release, "libboost-dev")]
-    return names + (["clang-19", "libclang-rt-19-dev"] if fuzz else [])
+def wanted_packages(release, what):
+    return PACKAGES + [BOOST.get(release, "libboost-dev")] + CLANG.get(what, [])
 
 
 def installed_packages(names):
@@ -202,14 +203,14 @@ def download_bytes(names):
     return sum(int(line.split()[2]) for line in uris.splitlines() if line.startswith("'"))
 
 
-def install_packages(fuzz):
+def install_packages(what):
     """Installs the missing Debian packages, and Rust's where no cargo is new enough."""
     release = os_release(Path("/etc/os-release").read_text())
     if not shutil.which("apt-get"):
         raise Failure("this machine has no apt-get. Install the equivalents of these packages, "
                       "and Rust, then run with PACKAGES=skip:\n  " + " ".join(
-                          wanted_packages(release, fuzz)))
-    wanted, needed = wanted_packages(release, fuzz), rust_needed()
+                          wanted_packages(release, what)))
+    wanted, needed = wanted_packages(release, what), rust_needed()
     present = installed_packages(wanted)
     missing = [name for name in wanted if name not in present]
     needs_rust = not find_cargo(needed)
@@ -315,7 +316,7 @@ def get_model(model):
 
 def prepare(what):
     if os.environ.get("PACKAGES") != "skip":
-        install_packages(fuzz=what == "fuzz")
+        install_packages(what)
     cargo = find_cargo(rust_needed())
     if not cargo:
         raise Failure("no cargo of Rust {}.{} or later was found.".format(*rust_needed()))
@@ -326,7 +327,7 @@ def prepare(what):
         install_requirements(what)
 
 
-COMMANDS = ("build", "test", "check", "fuzz", "model", "models")
+COMMANDS = ("build", "test", "check", "fuzz", "bench", "model", "models")
 
 
 def main(arguments):

@@ -25,20 +25,37 @@ int32_t BlockPool::take() {
 
 void BlockPool::share(int32_t page) {
   INVARIANT(references(page) > 0);
+  cached_ -= cached(page);
   ++references_[page];
 }
 
 void BlockPool::put(int32_t page) {
-  INVARIANT(references(page) > 0);
+  // The last reference of a kept page is the index's, which drops it.
+  INVARIANT(references(page) > (kept_[page] ? 1 : 0));
   if (--references_[page] == 0) {
     free_.push_back(page);
     --used_;
   }
+  cached_ += cached(page);
+}
+
+void BlockPool::keep(int32_t page) {
+  INVARIANT(references(page) > 0 && !kept_[page]);
+  ++references_[page];
+  kept_[page] = true;
+}
+
+void BlockPool::drop(int32_t page) {
+  INVARIANT(kept(page));
+  cached_ -= cached(page);
+  kept_[page] = false;
+  put(page);
 }
 
 void BlockPool::grow(int32_t pages) {
   INVARIANT(pages >= total());
   references_.resize(pages, 0);
+  kept_.resize(pages, false);
 }
 
 int32_t BlockPool::references(int32_t page) const {
@@ -55,6 +72,12 @@ void BlockPool::check() const {
     INVARIANT(page >= 0 && page < fresh_ && references_[page] == 0 && !seen[page]);
     seen[page] = true;
   }
+  int32_t cached_pages = 0;
+  for (int32_t page = 0; page < total(); ++page) {
+    INVARIANT(!kept_[page] || references_[page] > 0);
+    cached_pages += cached(page);
+  }
+  INVARIANT(cached_pages == cached_);
 }
 
 }  // namespace tandem

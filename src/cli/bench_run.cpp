@@ -97,7 +97,7 @@ double measure_prefill(Engine& engine, int prompt_tokens, uint64_t seed) {
   return prompt_tokens / seconds_since(begin);
 }
 
-double measure_decode(Engine& engine, int rows, int depth, int tokens, uint64_t seed) {
+DecodeSpeed measure_decode(Engine& engine, int rows, int depth, int tokens, uint64_t seed) {
   Readers readers;
   for (int row = 0; row < rows; ++row)
     readers.add(engine.submit(
@@ -108,14 +108,21 @@ double measure_decode(Engine& engine, int rows, int depth, int tokens, uint64_t 
   int started = 0;
   int64_t before = 0, total = 0;
   Clock::time_point begin;
+  EngineStats stats_before;
   readers.run([&](size_t row, int count) {
     if (count == 0) return;
     total += count;
     if (std::exchange(produced[row], 1) == 1 || ++started < rows) return;
     begin = Clock::now();
     before = total;
+    stats_before = engine.stats();
   });
-  return static_cast<double>(total - before) / seconds_since(begin);
+  DecodeSpeed speed;
+  speed.tps = static_cast<double>(total - before) / seconds_since(begin);
+  const EngineStats stats = engine.stats();
+  const double busy_ms = stats.busy_ms - stats_before.busy_ms;
+  if (busy_ms > 0) speed.engine_share = 1 - (stats.forward_ms - stats_before.forward_ms) / busy_ms;
+  return speed;
 }
 
 }  // namespace tandem::cli

@@ -1,6 +1,7 @@
 #include "engine/core.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sampling/logprobs.h"
 
@@ -18,6 +19,8 @@ Usage usage_of(const Row& row) {
   Usage usage;
   usage.prompt_tokens = row.prompt_length();
   usage.generated_tokens = row.emitter.generated();
+  usage.preemptions = row.preemptions;
+  usage.route = row.route;
   usage.queue_ms = ms_between(row.submitted_at, row.admitted ? row.admitted_at : now);
   if (row.admitted) {
     usage.prefill_ms = ms_between(row.admitted_at, decoding ? row.first_token_at : now);
@@ -63,24 +66,38 @@ bool Core::guarded(Row& row, const std::function<void()>& body) {
 void Core::add(std::unique_ptr<Row> owned) {
   Row& row = *owned;
   const RowId id = row.id();
+  const bool serial = row.route.lane == Lane::kSerial;
   row.pages = pools_.make_row();
   scheduler_.add({.id = id,
                   .prompt_length = row.prompt_length(),
                   .max_tokens = row.request.max_tokens,
                   .priority = row.request.priority,
-                  .prompt_outputs = row.wants_prompt_logprobs()});
+                  .prompt_outputs = row.wants_prompt_logprobs(),
+                  .solo = serial});
+  if (serial) gateway_.request(id);
+  ++(serial ? stats_.submitted_serial : stats_.submitted_batch);
+  for (SerialReason reason : row.route.reasons) {
+    ++stats_.serial_reasons[static_cast<size_t>(reason)];
+  }
   rows_.emplace(id, std::move(owned));
+}
+
+void Core::add(std::unique_ptr<ExclusiveWork> work) {
+  const int64_t ticket = --last_exclusive_;
+  gateway_.request(ticket);
+  exclusive_.emplace(ticket, std::move(work));
 }
 
 void Core::sweep() {
   const Clock::time_point now = Clock::now();
   std::vector<Row*> cancelled, idle;
   for (auto& [id, row] : rows_) {
-    if (row->channel->cancelled()) {
+    if (row->cancelled()) {
       cancelled.push_back(row.get());
     } else if (row->paused && row->channel->caught_up()) {
       row->paused = false;
       scheduler_.resume(id);
+      if (std::exchange(row->made_way, false)) gateway_.request_again(id);
     } else if (row->paused && now - row->channel->last_taken() >= options_.stream_idle_max) {
       idle.push_back(row.get());
     }
@@ -105,12 +122,76 @@ Clock::time_point Core::next_deadline() const {
 }
 
 bool Core::plan_step() {
-  plan_ = scheduler_.next(budget_);
-  for (RowId id : plan_.admitted) {
-    rows_.at(id)->admitted = true;
-    rows_.at(id)->admitted_at = Clock::now();
-  }
+  budget_.chunk_tokens = step_cost_.chunk_tokens(options_.step_tokens);
+  do {
+    take_turn();
+    refresh_pages();
+    while (scheduler_.short_of_pages(budget_)) preempt(scheduler_.preempt());
+    admit_rows();
+    plan_ = scheduler_.next(budget_);
+  } while (plan_.empty() && take_from_paused());
   return !plan_.empty();
+}
+
+void Core::refresh_pages() { budget_.pages = pools_.pages_available(); }
+
+void Core::take_turn() {
+  turn_ = gateway_.turn(scheduler_.started() > 0, scheduler_.candidate().has_value());
+  while (turn_.id < 0) {
+    const auto node = exclusive_.extract(turn_.id);
+    run(*node.mapped());
+    gateway_.release(turn_.id);
+    turn_ = gateway_.turn(scheduler_.started() > 0, scheduler_.candidate().has_value());
+  }
+}
+
+void Core::run(ExclusiveWork& work) {
+  try {
+    work.body(loaded_);
+    work.done.set_value();
+  } catch (...) {
+    work.done.set_exception(std::current_exception());
+  }
+}
+
+void Core::admit_rows() {
+  if (turn_.id > 0) {
+    // Nothing else runs, so it fits.
+    if (!scheduler_.is_running(turn_.id)) admit(turn_.id);
+    return;
+  }
+  while (const auto id = scheduler_.candidate(!turn_.batch_admits)) {
+    if (!scheduler_.can_admit(*id, {}, budget_)) return;
+    admit(*id);
+  }
+}
+
+void Core::admit(RowId id) {
+  scheduler_.admit(id);
+  Row& row = *rows_.at(id);
+  if (!row.admitted) row.admitted_at = Clock::now();
+  row.admitted = true;
+}
+
+void Core::preempt(RowId id) {
+  Row& row = *rows_.at(id);
+  pools_.release(row.pages);
+  ++row.preemptions;
+  ++stats_.preemptions;
+  refresh_pages();
+}
+
+bool Core::take_from_paused() {
+  if (!scheduler_.all_paused()) return false;
+  if (turn_.id > 0) {
+    if (gateway_.waiting() == 0) return false;
+    gateway_.release(turn_.id);
+    rows_.at(turn_.id)->made_way = true;
+  } else if (!scheduler_.candidate(!turn_.batch_admits)) {
+    return false;
+  }
+  preempt(scheduler_.preempt());
+  return true;
 }
 
 void Core::run_step() {
@@ -119,27 +200,42 @@ void Core::run_step() {
   if (!parts.empty()) forward(parts);
   ++stats_.steps;
   stats_.last_step_ms = ms_between(begin, Clock::now());
+  step_cost_.observe(plan_.decoding, plan_.tokens - plan_.decoding, stats_.last_step_ms);
 }
 
 std::vector<StepRow> Core::place() {
   std::vector<StepRow> parts;
   for (const PlanRow& planned : plan_.rows) {
     Row& row = *rows_.at(planned.row);
-    const bool placed = guarded(
-        row, [&] { pools_.cover(row.pages, planned.begin, planned.begin + planned.count); });
-    if (placed) parts.push_back({&row, planned.begin, planned.count, planned.samples});
+    if (guarded(row, [&] { cover(row, planned); }) && scheduler_.is_running(planned.row)) {
+      parts.push_back({&row, planned.begin, planned.count, planned.samples});
+    }
   }
   return parts;
+}
+
+// Memory may run out before the pools have their size: the row then waits for a place,
+// unless it is alone.
+void Core::cover(Row& row, const PlanRow& planned) {
+  try {
+    pools_.cover(row.pages, planned.begin + planned.count);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kPoolExhausted || scheduler_.running() == 1) throw;
+    scheduler_.preempt(row.id());
+    preempt(row.id());
+  }
 }
 
 void Core::forward(std::span<const StepRow> parts) {
   std::span<const float> logits;
   try {
     const Step& step = arrays_.build(parts, pools_);
+    const Clock::time_point begin = Clock::now();
     loaded_.backend->begin_step(step);
     const Tensor result = loaded_.model->forward(*loaded_.backend, step);
     // Reading waits for a lazy backend, so that its errors surface here too.
     logits = loaded_.backend->read(result);
+    stats_.forward_ms += ms_between(begin, Clock::now());
     INVARIANT(std::ssize(logits) == std::ssize(step.outputs) * vocab_size_);
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
@@ -177,6 +273,7 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
     end(row, finish, std::move(event));
     return;
   }
+  pools_.drop_behind(row.pages, end_position);
   if (part.samples) scheduler_.advance(row.id());
   deliver(row, std::move(event));
 }
@@ -193,13 +290,14 @@ void Core::observe_token(Row& row) {
 }
 
 void Core::score_prompt(const StepRow& part, std::span<const float> logits, Event& event) {
-  const Row& row = *part.row;
-  if (part.begin == 0) event.prompt.push_back({.id = row.tokens[0], .top = {}});
-  for (int32_t i = 0; i < part.scoring(); ++i) {
-    event.prompt.push_back(token_logprobs(logits.subspan(i * vocab_size_, vocab_size_),
-                                          row.tokens[part.begin + i + 1],
+  Row& row = *part.row;
+  const int32_t first = part.scoring_first(), end = part.scoring_end();
+  if (row.prompt_delivered == 0) event.prompt.push_back({.id = row.tokens[0], .top = {}});
+  for (int32_t i = first; i < end; ++i, logits = logits.subspan(vocab_size_)) {
+    event.prompt.push_back(token_logprobs(logits.first(vocab_size_), row.tokens[part.begin + i + 1],
                                           row.request.prompt_logprobs));
   }
+  row.prompt_delivered += static_cast<int32_t>(event.prompt.size());
 }
 
 void Core::deliver(Row& row, Event event) {
@@ -211,12 +309,16 @@ void Core::deliver(Row& row, Event event) {
 }
 
 void Core::end(Row& row, FinishReason reason, Event event) {
+  // Nobody wants the answer that has just become whole.
+  const bool whole = reason == FinishReason::kStop || reason == FinishReason::kLength;
+  if (whole && row.cancelled()) reason = FinishReason::kCancelled;
   event.finish = reason;
   event.usage = usage_of(row);
   if (reason == FinishReason::kStop || reason == FinishReason::kLength) {
     latency_.finished(event.usage);
   }
   scheduler_.cancel(row.id());
+  gateway_.release(row.id());
   pools_.release(row.pages);
   switch (reason) {
     case FinishReason::kStop: ++stats_.finished_stop; break;
@@ -249,22 +351,31 @@ void Core::fail(Row& row, ErrorCode code, const std::string& message) {
 
 void Core::cancel_all() {
   while (!rows_.empty()) end(*rows_.begin()->second, FinishReason::kCancelled, {});
+  fail_exclusive("the engine is shutting down");
 }
 
 void Core::fail_all(const std::string& message) {
   while (!rows_.empty()) fail(*rows_.begin()->second, ErrorCode::kInternal, message);
+  fail_exclusive(message);
+}
+
+void Core::fail_exclusive(const std::string& message) {
+  for (auto& [ticket, work] : exclusive_) {
+    gateway_.release(ticket);
+    work->done.set_exception(std::make_exception_ptr(Error(ErrorCode::kUnavailable, message)));
+  }
+  exclusive_.clear();
 }
 
 EngineStats Core::stats() const {
   EngineStats stats = stats_;
   stats.active_rows = scheduler_.running();
   stats.waiting_rows = scheduler_.waiting();
+  stats.exclusive_waiting = static_cast<int>(exclusive_.size());
+  stats.locked = gateway_.locked();
   stats.paused_rows = static_cast<int>(
       std::count_if(rows_.begin(), rows_.end(), [](const auto& it) { return it.second->paused; }));
   stats.kv_pages_used = pools_.pages_used();
-  for (size_t g = 0; g < pools_.groups(); ++g) {
-    stats.kv_pages_reserved += scheduler_.pages_reserved(g);
-  }
   stats.kv_pages_total = pools_.pages_total();
   stats.kv_bytes_used = pools_.bytes_used();
   stats.kv_bytes_total = pools_.bytes_total();

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -12,10 +14,18 @@
 #include "engine/kv_pools.h"
 #include "engine/row.h"
 #include "engine/step_arrays.h"
+#include "engine/step_cost.h"
 #include "sampling/sampler.h"
+#include "sched/gateway.h"
 #include "sched/scheduler.h"
 
 namespace tandem {
+
+// What Engine::run_exclusive was given.
+struct ExclusiveWork {
+  std::function<void(LoadedModel&)> body;
+  std::promise<void> done;
+};
 
 class Core {
  public:
@@ -24,6 +34,9 @@ class Core {
 
   // Takes a row in. It is answered with a final event, whatever happens.
   void add(std::unique_ptr<Row> row);
+  // Runs it when the batch is empty and nothing asked earlier. It is done or failed in
+  // the end, whatever happens.
+  void add(std::unique_ptr<ExclusiveWork> work);
   // Takes out rows that were cancelled or whose reader has been idle for too
   // long, and resumes those whose reader has caught up.
   void sweep();
@@ -31,6 +44,9 @@ class Core {
   bool plan_step();
   // Runs what was planned.
   void run_step();
+  // Counts a turn of the engine's loop that ran a step.
+  void count_turn(double ms) { stats_.busy_ms += ms; }
+  // Ends every row, and fails exclusive work that has not run.
   void cancel_all();
   void fail_all(const std::string& message);
 
@@ -38,7 +54,7 @@ class Core {
   // then their readers wait, so that what they ask for next is up to date.
   void deliver_finals();
 
-  bool empty() const { return rows_.empty(); }
+  bool empty() const { return rows_.empty() && exclusive_.empty(); }
   // When the first paused row runs into its idle limit.
   Clock::time_point next_deadline() const;
   // Counts of this thread's part; the rest is Engine's.
@@ -49,7 +65,20 @@ class Core {
   void check() const;
 
  private:
+  void refresh_pages();
+  // Finds out who may run now; exclusive work whose turn it is runs here.
+  void take_turn();
+  void run(ExclusiveWork& work);
+  void fail_exclusive(const std::string& message);
+  void admit_rows();
+  void admit(RowId id);
+  // Takes the pages of a row that the scheduler has put back into the queue.
+  void preempt(RowId id);
+  // Readers that are behind must not keep other rows from running: preempts a row of
+  // theirs if only such rows have a place and another could run.
+  bool take_from_paused();
   std::vector<StepRow> place();
+  void cover(Row& row, const PlanRow& planned);
   void forward(std::span<const StepRow> parts);
   void sample(const StepRow& part, std::span<const float> logits);
   void observe_token(Row& row);
@@ -66,11 +95,16 @@ class Core {
   const int64_t vocab_size_;
   KvPools pools_;
   Scheduler scheduler_;
+  Gateway gateway_;
+  Gateway::Turn turn_;
+  StepCost step_cost_;
   Budget budget_;
   Plan plan_;
   StepArrays arrays_;
   Sampler sampler_;
   std::unordered_map<RowId, std::unique_ptr<Row>> rows_;
+  std::map<int64_t, std::unique_ptr<ExclusiveWork>> exclusive_;  // by negative ticket
+  int64_t last_exclusive_ = 0;
   struct Final {
     std::shared_ptr<StreamChannel> channel;
     Event event;

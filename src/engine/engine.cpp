@@ -27,12 +27,23 @@ void check_options(const EngineOptions& options) {
           "a stream must hold at least 2 events and 2 tokens", "stream_events_max");
 }
 
+// What of a request decides its lane. The batch carries all that requests can say now.
+RequestShape shape_of(const Request&) { return {}; }
+
+Capabilities capabilities_of(const Model& model) {
+  return {.states = !model.info().state_groups.empty()};
+}
+
 }  // namespace
 
 class Engine::Impl {
  public:
   Impl(const EngineOptions& options, std::function<LoadedModel()> load)
-      : options_(options), thread_([this, load = std::move(load)] { main(load); }) {}
+      : options_(options),
+        route_settings_{.batch = options.max_rows,
+                        .batch_states = options.batch_states,
+                        .batch_grammar = options.batch_grammar},
+        thread_([this, load = std::move(load)] { main(load); }) {}
 
   ~Impl() {
     {
@@ -60,7 +71,9 @@ class Engine::Impl {
     return card_;
   }
 
-  std::shared_ptr<Stream> submit(Request request);
+  std::shared_ptr<Stream> submit(Request request, SubmitOptions options);
+  void run_exclusive(std::function<void(LoadedModel&)> body);
+  bool wait_idle(std::chrono::milliseconds wait_max);
   EngineStats stats();
   const Latency& latency() const { return latency_; }
   bool drain(std::chrono::milliseconds deadline);
@@ -77,8 +90,13 @@ class Engine::Impl {
   void publish(Core& core);
   void fail(const std::string& message);
   void require_serving();
+  std::unique_ptr<Row> make_row(Request request, SubmitOptions& options, ResourceOwner& resource);
+  bool nothing_to_do() const {
+    return state_ != State::kServing || (inbox_.empty() && exclusive_inbox_.empty() && idle_);
+  }
 
   const EngineOptions options_;
+  const RouteSettings route_settings_;
   const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
   std::atomic<int64_t> step_began_ns_ = 0;  // 0 = no step runs
 
@@ -92,9 +110,11 @@ class Engine::Impl {
   bool idle_ = true;  // the core has no rows, and all events are delivered
   std::exception_ptr load_error_;
   std::string failure_;
-  ModelCard card_;          // immutable once loaded_
-  SchedulerLimits limits_;  // same
+  ModelCard card_;             // immutable once loaded_
+  SchedulerLimits limits_;     // same
+  Capabilities capabilities_;  // same
   std::vector<std::unique_ptr<Row>> inbox_;
+  std::vector<std::unique_ptr<ExclusiveWork>> exclusive_inbox_;
   EngineStats core_stats_;
   RowId next_id_ = 1;
   int64_t submitted_ = 0, refused_ = 0;
@@ -111,25 +131,40 @@ void Engine::Impl::require_serving() {
   if (why) throw Error(ErrorCode::kUnavailable, why);
 }
 
-std::shared_ptr<Stream> Engine::Impl::submit(Request request) {
+std::unique_ptr<Row> Engine::Impl::make_row(Request request, SubmitOptions& options,
+                                            ResourceOwner& resource) {
+  // Outside the lock: what is read of the model does not change any more.
+  validate(request, card_, limits_);
+  const ChannelLimits limits{static_cast<size_t>(options_.stream_events_max),
+                             static_cast<size_t>(options_.stream_tokens_max)};
+  RowId id = 0;
+  {
+    std::lock_guard lock(mutex_);
+    id = next_id_++;
+  }
+  auto channel = std::make_shared<StreamChannel>(id, limits, doorbell_);
+  const Route way = route(shape_of(request), capabilities_, route_settings_);
+  auto row = std::make_unique<Row>(std::move(request), std::move(channel), card_.stop_ids,
+                                   card_.tokenizer.get());
+  row->route = way;
+  row->resource = std::move(resource);
+  row->abort = std::move(options.abort);
+  return row;
+}
+
+std::shared_ptr<Stream> Engine::Impl::submit(Request request, SubmitOptions options) {
+  ResourceOwner resource(std::move(options.resource));
+  if (options.abort && options.abort->load()) {
+    throw Error(ErrorCode::kCancelled, "the request was aborted before it was submitted");
+  }
   std::shared_ptr<StreamChannel> channel;
   try {
     {
       std::lock_guard lock(mutex_);
       require_serving();
     }
-    // Outside the lock: card_ and limits_ do not change any more.
-    validate(request, card_, limits_);
-    const ChannelLimits channel_limits{static_cast<size_t>(options_.stream_events_max),
-                                       static_cast<size_t>(options_.stream_tokens_max)};
-    RowId id = 0;
-    {
-      std::lock_guard lock(mutex_);
-      id = next_id_++;
-    }
-    channel = std::make_shared<StreamChannel>(id, channel_limits, doorbell_);
-    auto row =
-        std::make_unique<Row>(std::move(request), channel, card_.stop_ids, card_.tokenizer.get());
+    auto row = make_row(std::move(request), options, resource);
+    channel = row->channel;
     std::lock_guard lock(mutex_);
     require_serving();
     const int waiting = static_cast<int>(inbox_.size()) + core_stats_.waiting_rows;
@@ -149,6 +184,25 @@ std::shared_ptr<Stream> Engine::Impl::submit(Request request) {
   return std::make_shared<Stream>(std::move(channel));
 }
 
+void Engine::Impl::run_exclusive(std::function<void(LoadedModel&)> body) {
+  INVARIANT(std::this_thread::get_id() != thread_.get_id());
+  auto work = std::make_unique<ExclusiveWork>();
+  work->body = std::move(body);
+  std::future<void> done = work->done.get_future();
+  {
+    std::lock_guard lock(mutex_);
+    require_serving();
+    exclusive_inbox_.push_back(std::move(work));
+  }
+  doorbell_->ring();
+  done.get();
+}
+
+bool Engine::Impl::wait_idle(std::chrono::milliseconds wait_max) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, wait_max, [this] { return nothing_to_do(); });
+}
+
 EngineStats Engine::Impl::stats() {
   std::lock_guard lock(mutex_);
   EngineStats stats = core_stats_;
@@ -156,6 +210,10 @@ EngineStats Engine::Impl::stats() {
   stats.draining = draining_;
   stats.waiting_rows += static_cast<int>(inbox_.size());
   stats.max_rows = options_.max_rows;
+  stats.batch_mode = batch_mode(capabilities_, route_settings_);
+  stats.exclusive_waiting += static_cast<int>(exclusive_inbox_.size());
+  stats.busy = !nothing_to_do();
+  stats.locked |= stats.exclusive_waiting > 0;
   stats.submitted = submitted_;
   stats.refused = refused_;
   stats.weight_bytes = card_.weight_bytes;
@@ -171,7 +229,7 @@ EngineStats Engine::Impl::stats() {
 bool Engine::Impl::drain(std::chrono::milliseconds deadline) {
   std::unique_lock lock(mutex_);
   draining_ = true;
-  const auto idle = [this] { return state_ != State::kServing || (inbox_.empty() && idle_); };
+  const auto idle = [this] { return nothing_to_do(); };
   if (changed_.wait_for(lock, deadline, idle)) return true;
   cancelling_ = true;
   doorbell_->ring();
@@ -188,6 +246,7 @@ void Engine::Impl::main(const std::function<LoadedModel()>& load) {
     std::lock_guard lock(mutex_);
     card_ = loaded.card;
     limits_ = core->limits();
+    capabilities_ = capabilities_of(*loaded.model);
     loaded_ = true;
     core_stats_ = core->stats();
     state_ = State::kServing;
@@ -210,24 +269,32 @@ void Engine::Impl::serve(Core& core) {
     // Errors of a row or a step are dealt with in Core: this one is ours.
     fail(std::string("the engine has failed: ") + error.what());
     for (auto& row : inbox_) core.add(std::move(row));
+    inbox_.clear();
+    for (auto& work : exclusive_inbox_) core.add(std::move(work));
+    exclusive_inbox_.clear();
     core.fail_all(failure_);
     publish(core);
   }
 }
 
 void Engine::Impl::loop(Core& core) {
+  Clock::time_point turn_began = Clock::now();
   while (take_in(core)) {
     core.sweep();
     const bool due = core.plan_step();
     publish(core);
     if (!due) {
       doorbell_->wait_until(core.next_deadline());
+      turn_began = Clock::now();
       continue;
     }
     step_began_ns_.store(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
                          std::memory_order_relaxed);
     core.run_step();
     step_began_ns_.store(0, std::memory_order_relaxed);
+    const Clock::time_point now = Clock::now();
+    core.count_turn(std::chrono::duration<double, std::milli>(now - turn_began).count());
+    turn_began = now;
     publish(core);
   }
   core.cancel_all();
@@ -236,17 +303,20 @@ void Engine::Impl::loop(Core& core) {
 
 bool Engine::Impl::take_in(Core& core) {
   std::vector<std::unique_ptr<Row>> rows;
+  std::vector<std::unique_ptr<ExclusiveWork>> exclusive;
   bool stopping = false, cancelling = false;
   {
     std::lock_guard lock(mutex_);
     rows.swap(inbox_);
+    exclusive.swap(exclusive_inbox_);
     // Until they are published they must count as waiting.
     core_stats_.waiting_rows += static_cast<int>(rows.size());
-    if (!rows.empty()) idle_ = false;
+    if (!rows.empty() || !exclusive.empty()) idle_ = false;
     stopping = stopping_;
     cancelling = cancelling_;
   }
   for (auto& row : rows) core.add(std::move(row));
+  for (auto& work : exclusive) core.add(std::move(work));
   if (cancelling) core.cancel_all();
   return !stopping;
 }
@@ -284,9 +354,15 @@ bool Engine::ready() const { return impl_->ready(); }
 
 const ModelCard& Engine::card() const { return impl_->card(); }
 
-std::shared_ptr<Stream> Engine::submit(Request request) {
-  return impl_->submit(std::move(request));
+std::shared_ptr<Stream> Engine::submit(Request request, SubmitOptions options) {
+  return impl_->submit(std::move(request), std::move(options));
 }
+
+void Engine::run_exclusive(std::function<void(LoadedModel&)> body) {
+  impl_->run_exclusive(std::move(body));
+}
+
+bool Engine::wait_idle(std::chrono::milliseconds wait_max) { return impl_->wait_idle(wait_max); }
 
 EngineStats Engine::stats() const { return impl_->stats(); }
 

@@ -22,6 +22,18 @@ SchedulerLimits limits_of(const ModelInfo& info, int32_t max_rows, int32_t step_
 
 RowSpec row_of(int64_t tokens) { return {.prompt_length = static_cast<int32_t>(tokens)}; }
 
+// A page of a pool is the page of that id in every section its store has: a row
+// uses the one that the position says, and a free page may serve either next.
+std::span<const KvSection> sections_of(const KvSpec& spec) {
+  return std::span(kKvSections).first(spec.has_base_section() ? 2 : 1);
+}
+
+int64_t pool_page_bytes(const KvSpec& spec) {
+  int64_t bytes = 0;
+  for (const KvSection section : sections_of(spec)) bytes += kv_page_bytes(spec, section);
+  return bytes;
+}
+
 }  // namespace
 
 int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32_t step_tokens) {
@@ -30,8 +42,7 @@ int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32
   for (size_t g = 0; g < info.kv_groups.size(); ++g) {
     KvSpec spec = info.kv_groups[g];
     spec.base = codec;
-    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) *
-             kv_page_bytes(spec, KvSection::kMain);
+    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) * pool_page_bytes(spec);
   }
   for (const StateSpec& spec : info.state_groups) {
     bytes += spec.layers * (spec.conv_floats + spec.recurrent_floats) * int64_t{sizeof(float)};
@@ -75,10 +86,16 @@ RowPages KvPools::make_row() const {
   return {.groups = std::vector<PageList>(stores_.size(), PageList(kPageTokens))};
 }
 
-void KvPools::cover(RowPages& row, int64_t begin, int64_t end) {
+std::vector<int64_t> KvPools::pages_available() const {
+  std::vector<int64_t> pages;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    const int32_t window = limits_.groups[g].window;
-    if (window > 0) row.groups[g].drop_before(std::max<int64_t>(0, begin - window + 1), pools_[g]);
+    pages.push_back(limits_.groups[g].pages - pools_[g].used());
+  }
+  return pages;
+}
+
+void KvPools::cover(RowPages& row, int64_t end) {
+  for (size_t g = 0; g < stores_.size(); ++g) {
     const int64_t missing = row.groups[g].pages_missing(end);
     if (missing > pools_[g].available()) grow_pages(g, pools_[g].used() + missing);
     row.groups[g].cover(end, pools_[g]);
@@ -86,14 +103,28 @@ void KvPools::cover(RowPages& row, int64_t begin, int64_t end) {
   if (has_states() && row.state_slot < 0) take_slot(row);
 }
 
+void KvPools::drop_behind(RowPages& row, int64_t next) {
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    const int32_t window = limits_.groups[g].window;
+    if (window > 0) row.groups[g].drop_before(std::max<int64_t>(0, next - window + 1), pools_[g]);
+  }
+}
+
 void KvPools::grow_pages(size_t group, int64_t needed) {
   const int64_t now = pools_[group].total();
   const int64_t wanted = std::max(needed, now + std::max(kGrowPagesMin, now / 2));
   const int64_t pages = std::min(wanted, limits_.groups[group].pages);
-  // Admission reserves what a row may need, so the limit always suffices.
+  // The plan spends no more than pages_available().
   INVARIANT(pages >= needed);
-  if (pages > stores_[group]->pages(KvSection::kMain))
-    stores_[group]->grow(KvSection::kMain, pages);
+  KvStore& store = *stores_[group];
+  try {
+    for (const KvSection section : sections_of(store.spec())) {
+      if (pages > store.pages(section)) store.grow(section, pages);
+    }
+  } catch (const Error&) {
+    limits_.groups[group].pages = now;
+    throw;
+  }
   pools_[group].grow(static_cast<int32_t>(pages));
 }
 
@@ -130,14 +161,14 @@ int64_t KvPools::pages_total() const {
 int64_t KvPools::bytes_used() const {
   int64_t bytes = 0;
   for (size_t g = 0; g < stores_.size(); ++g)
-    bytes += pools_[g].used() * stores_[g]->page_bytes(KvSection::kMain);
+    bytes += pools_[g].used() * pool_page_bytes(stores_[g]->spec());
   return bytes;
 }
 
 int64_t KvPools::bytes_total() const {
   int64_t bytes = 0;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    bytes += limits_.groups[g].pages * stores_[g]->page_bytes(KvSection::kMain);
+    bytes += limits_.groups[g].pages * pool_page_bytes(stores_[g]->spec());
   }
   return bytes;
 }

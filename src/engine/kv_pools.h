@@ -42,10 +42,13 @@ class KvPools {
   const SchedulerLimits& limits() const { return limits_; }
 
   RowPages make_row() const;
-  // Gives the row room for its positions [0, end), of which [begin, end) are about
-  // to be computed; takes back what lies behind windows. Throws
-  // Error(kPoolExhausted) when memory cannot be had.
-  void cover(RowPages& row, int64_t begin, int64_t end);
+  // Pages that cover() could hand out now, per group.
+  std::vector<int64_t> pages_available() const;
+  // Gives the row room for its positions [0, end). Throws Error(kPoolExhausted) when
+  // memory cannot be had; the pools then stay as large as they are.
+  void cover(RowPages& row, int64_t end);
+  // Takes back what no position from `next` on can see.
+  void drop_behind(RowPages& row, int64_t next);
   void release(RowPages& row);
 
   std::span<KvStore* const> stores() const { return store_pointers_; }

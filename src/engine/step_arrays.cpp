@@ -4,7 +4,12 @@
 
 namespace tandem {
 
-int32_t StepRow::scoring() const {
+int32_t StepRow::scoring_first() const {
+  // The first token is delivered without a score, and each other with that of the one before.
+  return std::clamp(row->prompt_delivered - 1 - begin, 0, scoring_end());
+}
+
+int32_t StepRow::scoring_end() const {
   if (!row->wants_prompt_logprobs()) return 0;
   // The last prompt token scores no prompt token.
   return std::clamp(row->prompt_length() - 1 - begin, 0, count);
@@ -40,7 +45,9 @@ void StepArrays::add_row(const StepRow& part) {
     positions_.push_back(part.begin + i);
     token_row_.push_back(index);
   }
-  for (int32_t i = 0; i < part.scoring(); ++i) outputs_.push_back(first + i);
+  for (int32_t i = part.scoring_first(); i < part.scoring_end(); ++i) {
+    outputs_.push_back(first + i);
+  }
   if (part.samples) outputs_.push_back(first + part.count - 1);
   row_start_.push_back(first + part.count);
   prompt_length_.push_back(part.row->prompt_length());

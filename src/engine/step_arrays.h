@@ -18,8 +18,11 @@ struct StepRow {
   int32_t count = 0;
   bool samples = false;
 
-  // Tokens of the part whose logits score the next prompt token: the first so many.
-  int32_t scoring() const;
+  // Tokens of the part whose logits score the next prompt token, [first, end) of the
+  // part; those scored before the row was preempted are not among them.
+  int32_t scoring_first() const;
+  int32_t scoring_end() const;
+  int32_t scoring() const { return scoring_end() - scoring_first(); }
 };
 
 class StepArrays {

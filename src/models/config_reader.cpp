@@ -92,13 +92,19 @@ Activation ConfigReader::activation() const {
   fail(key, "silu, gelu, gelu_pytorch_tanh or relu2");
 }
 
-RopeConfig ConfigReader::rope(int dims) const {
+ConfigReader ConfigReader::object(const char* key) const {
+  if (!has(key) || !config_[key].is_object()) fail(key, "an object");
+  return {config_[key], path_ + ": " + key};
+}
+
+RopeConfig ConfigReader::rope(int dims, const char* layer_type) const {
   RopeConfig rope;
   rope.dims = dims;
   rope.theta = number("rope_theta", rope.theta);
   const char* key = has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!has(key)) return rope;
-  const ConfigReader scaling(config_[key], path_ + ": " + key);
+  const ConfigReader all = object(key);
+  const ConfigReader scaling = all.has(layer_type) ? all.object(layer_type) : all;
   rope.theta = scaling.number("rope_theta", rope.theta);
   rope.type = scaling.text("rope_type", scaling.text("type", "default"));
   rope.factor = scaling.number("factor", 1);
@@ -111,6 +117,19 @@ RopeConfig ConfigReader::rope(int dims) const {
     if (!(value > 0)) scaling.fail(name, "above 0");
   }
   return rope;
+}
+
+int ConfigReader::rotated(int dims, double fallback) const {
+  double part = number("partial_rotary_factor", fallback);
+  if (has("rope_parameters")) {
+    part = object("rope_parameters").number("partial_rotary_factor", part);
+  }
+  const int rotated = static_cast<int>(dims * part);
+  if (rotated < 2 || rotated > dims || rotated % 2 != 0) {
+    fail("partial_rotary_factor",
+         "such that an even number of the head's " + std::to_string(dims) + " elements is rotated");
+  }
+  return rotated;
 }
 
 }  // namespace tandem

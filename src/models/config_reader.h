@@ -32,8 +32,15 @@ class ConfigReader {
   // hidden_act or hidden_activation.
   Activation activation() const;
 
+  // An object within this one.
+  ConfigReader object(const char* key) const;
+
   // rope_theta with rope_scaling, or rope_parameters, for `dims` rotated dimensions.
-  RopeConfig rope(int dims) const;
+  // layer_type: whose of rope_parameters that differ by the layers' type.
+  RopeConfig rope(int dims, const char* layer_type = "full_attention") const;
+
+  // partial_rotary_factor, at either place: the part of `dims` that is rotated.
+  int rotated(int dims, double fallback = 1) const;
 
   [[noreturn]] void fail(const char* key, const std::string& expected) const;
 

@@ -1,4 +1,4 @@
-// The Llama family: Llama 2 and 3, SmolLM2, TinyLlama, Mistral, Qwen2.
+// The Llama family: Llama 2 and 3, SmolLM2, TinyLlama, Mistral, Qwen2 and 3.
 #pragma once
 
 #include <memory>

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "models/gemma.h"
 #include "models/llama.h"
 
 namespace tandem {
@@ -18,9 +19,9 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"llama", make_llama},
-    {"mistral", make_llama},
-    {"qwen2", make_llama},
+    {"gemma2", make_gemma}, {"gemma3", make_gemma},  {"gemma3_text", make_gemma},
+    {"llama", make_llama},  {"mistral", make_llama}, {"qwen2", make_llama},
+    {"qwen3", make_llama},
 };
 
 std::string unknown_architecture(const Checkpoint& checkpoint, const std::string& type) {
@@ -30,6 +31,16 @@ std::string unknown_architecture(const Checkpoint& checkpoint, const std::string
   return checkpoint.path() + ": architecture \"" + type +
          "\" is not supported; supported: " + list + " (nearest: " + nearest_name(type, known) +
          ")";
+}
+
+// Nothing may hold a cache of which it is not known what may be done with it.
+void require_capabilities(const Checkpoint& checkpoint, const ModelInfo& info) {
+  if (info.kv_capabilities.size() == info.kv_groups.size() &&
+      info.state_capabilities.size() == info.state_groups.size()) {
+    return;
+  }
+  throw Error(ErrorCode::kLoad, checkpoint.path() + ": architecture \"" + info.architecture +
+                                    "\" does not say for each of its cache groups what it allows");
 }
 
 }  // namespace
@@ -47,6 +58,7 @@ std::unique_ptr<Model> make_model(Checkpoint& checkpoint, Backend& backend) {
     if (type != family.model_type) continue;
     auto model = family.make(checkpoint, backend);
     checkpoint.expect_all_taken();
+    require_capabilities(checkpoint, model->info());
     return model;
   }
   throw Error(ErrorCode::kUnsupported, unknown_architecture(checkpoint, type));

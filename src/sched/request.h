@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sched/route.h"
+
 namespace tandem {
 
 // Per-request sampling. The defaults are those of plain greedy decoding; the
@@ -56,11 +58,13 @@ struct TokenInfo {
 
 struct Usage {
   int prompt_tokens = 0;
-  int cached_tokens = 0;
+  int cached_tokens = 0;     // of these, found in the cache
   int generated_tokens = 0;  // counts the stop token
   double queue_ms = 0;
   double prefill_ms = 0;
   double decode_ms = 0;
+  int preemptions = 0;  // times the row gave its pages back and began again
+  Route route;          // which lane it took, and why
 };
 
 // What a row delivers, in order: any number of prompt tokens (when asked for),

@@ -27,6 +27,8 @@ void write_counters(const EngineStats& now, MetricsText& out) {
   out.counter("engine_steps", "Forward passes.", static_cast<double>(now.steps));
   out.counter("requests_refused", "Requests refused before they were queued.",
               static_cast<double>(now.refused));
+  out.counter("num_preemptions", "Rows that had to give their pages back for a while.",
+              static_cast<double>(now.preemptions));
   out.counter_head("request_success", "Requests that ended, by reason.");
   const std::pair<FinishReason, int64_t> ends[] = {
       {FinishReason::kStop, now.finished_stop},

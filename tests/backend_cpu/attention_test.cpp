@@ -449,8 +449,7 @@ TEST_CASE("quantised pages give what plain loops make of every key and value") {
       layer.run({{0, 0, 100}, {1, 0, 33}, {2, 0, 1}});
       layer.run({{0, 100, 150}, {2, 1, 7}});
       const double mean = layer.mean_error();
-      MESSAGE(name_of(shape) << " " << mean);
-      CHECK(mean < 1e-3);
+      CHECK(mean < 2e-4);
     }
   }
 }

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "base/error.h"
-#include "cache/page_list.h"
 
 using namespace tandem;
 
@@ -49,33 +48,6 @@ TEST_CASE("a shared page is free only after its last reference is put back") {
   CHECK(pool.available() == 0);
   pool.put(page);
   CHECK(pool.available() == 1);
-}
-
-TEST_CASE("a row's list takes a page only when a position needs one") {
-  BlockPool pool(8);
-  PageList list(4);
-  list.cover(4, pool);
-  CHECK(pool.used() == 1);
-  list.cover(4, pool);
-  CHECK(pool.used() == 1);
-  CHECK(list.pages_missing(9) == 2);
-  list.cover(9, pool);
-  CHECK(list.pages().size() == 3);
-}
-
-TEST_CASE("a row's list gives back pages wholly behind a position, once") {
-  BlockPool pool(8);
-  PageList list(4);
-  list.cover(12, pool);
-  list.drop_before(7, pool);
-  CHECK(pool.used() == 2);
-  CHECK(list.pages()[0] == -1);
-  CHECK(list.pages()[1] == 1);
-  list.drop_before(7, pool);
-  CHECK(pool.used() == 2);
-  list.release(pool);
-  CHECK(pool.used() == 0);
-  pool.check();
 }
 
 TEST_CASE("a pool behaves as a naive map of counts under random use") {

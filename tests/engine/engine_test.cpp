@@ -17,6 +17,14 @@ TEST_CASE("a row delivers the model's greedy tokens and ends at max_tokens") {
   CHECK(all.last.usage.generated_tokens == 8);
 }
 
+TEST_CASE("the forward passes are part of the time of the steps") {
+  auto e = engine();
+  run(*e, request(prompt(20), 8));
+  const EngineStats stats = e->stats();
+  CHECK(stats.forward_ms > 0);
+  CHECK(stats.busy_ms > stats.forward_ms);
+}
+
 TEST_CASE("rows are independent of their neighbours, their chunks and their pages") {
   for (const FakeOptions& fake :
        {FakeOptions{}, FakeOptions{.window = 40}, FakeOptions{.states = true},

@@ -56,6 +56,7 @@ def test_bench_reports_every_row_count():
     assert result["prefill"]["tokens"] == 16 and result["prefill"]["tps"] > 0
     assert [entry["rows"] for entry in result["decode"]] == [1, 2]
     assert all(entry["tps"] > 0 for entry in result["decode"])
+    assert all(0 < entry["engine_share"] < 1 for entry in result["decode"])
     assert result["threads"] >= 1 and result["isa"] and result["precision"] == "high"
     assert "decode 2 rows" in run("bench", "--prompt-tokens", "0", "--gen-tokens", "2", "--rows",
                                   "2", "--repeat", "1")

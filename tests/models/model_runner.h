@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,29 +30,34 @@ struct Chunk {
 
 class ModelRunner {
  public:
-  explicit ModelRunner(const TestModel& test);
+  // Every layer's pages in `format` from position `quant_start` on, or in the base codec.
+  explicit ModelRunner(const TestModel& test, const std::optional<KvFormat>& format = {},
+                       int quant_start = 0);
 
-  // Runs one step and returns the logits of all its tokens, by row:
+  // Runs one step and returns the logits of all its tokens, or of none, by row:
   // [tokens of that chunk][vocab_size]. A row's first chunk starts at position 0.
   using Logits = std::vector<std::vector<float>>;
-  std::map<int, Logits> step(const std::vector<Chunk>& chunks);
+  std::map<int, Logits> step(const std::vector<Chunk>& chunks, bool outputs = true);
 
   // A whole sequence as one row of its own, in chunks of `chunk` tokens.
-  Logits run(int row, const std::vector<int32_t>& tokens, size_t chunk);
+  Logits run(int row, const std::vector<int32_t>& tokens, size_t chunk, bool outputs = true);
 
  private:
   struct Row {
     int32_t length = 0;
-    std::vector<int32_t> pages;
+    int32_t state_slot = 0;
+    std::vector<std::vector<int32_t>> pages;  // of each group; -1 behind its window
   };
 
-  void make_room(Row& row, int32_t length);
+  Row& row(int id);
+  void make_room(Row& row, int32_t count);
 
   const Model& model_;
   Backend& backend_;
   std::vector<std::unique_ptr<KvStore>> stores_;
+  std::vector<std::unique_ptr<StateStore>> states_;
+  std::vector<int32_t> pages_used_;  // of each group
   std::map<int, Row> rows_;
-  int32_t pages_used_ = 0;
 };
 
 // log softmax of one row of logits, in double.

@@ -24,10 +24,11 @@ def program(path, text):
 def test_packages_are_named_per_release():
     assert setup.os_release(DEBIAN) == ("debian", "12")
     assert setup.os_release(UBUNTU) == ("ubuntu", "24.04")
-    assert "libboost1.81-dev" in setup.wanted_packages(("debian", "12"), fuzz=False)
-    assert "libboost-dev" in setup.wanted_packages(("ubuntu", "24.04"), fuzz=False)
-    assert "clang-19" not in setup.wanted_packages(("debian", "12"), fuzz=False)
-    assert "clang-19" in setup.wanted_packages(("debian", "12"), fuzz=True)
+    assert "libboost1.81-dev" in setup.wanted_packages(("debian", "12"), "build")
+    assert "libboost-dev" in setup.wanted_packages(("ubuntu", "24.04"), "build")
+    assert "clang-19" not in setup.wanted_packages(("debian", "12"), "build")
+    for what in ("fuzz", "bench"):
+        assert "clang-19" in setup.wanted_packages(("debian", "12"), what)
 
 
 @pytest.mark.parametrize("text, version", [

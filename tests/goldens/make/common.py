@@ -64,7 +64,7 @@ def random_case(model, rng, vocab_size, length):
     raise SystemExit(f"no prompt of length {length} with leads of {GAP_MIN} was found")
 
 
-def write_tiny_golden(directory, model, seed, weights):
+def write_tiny_golden(directory, model, seed, weights, lengths=PROMPT_LENGTHS):
     """Writes golden.json and golden.bin beside a tiny model's files.
 
     golden.bin: float32 little endian, the logits [rows, V] of each case one after another.
@@ -73,7 +73,7 @@ def write_tiny_golden(directory, model, seed, weights):
     rng = np.random.default_rng(seed)
     vocab_size = model.config.vocab_size
     cases, blocks, offset = [], [], 0
-    for length in PROMPT_LENGTHS:
+    for length in lengths:
         prompt, ids, gaps = random_case(model, rng, vocab_size, length)
         logits = logits_of(model, prompt).numpy().astype("<f4")
         cases.append({"prompt_ids": prompt, "logits_offset": offset, "logits_rows": length,
@@ -90,18 +90,21 @@ def write_tiny_golden(directory, model, seed, weights):
           f"least lead {min(min(c['greedy_gaps']) for c in cases):.3f}")
 
 
-def fill_random(model, seed):
-    """Random weights large enough that attention, MLP and position all move the logits."""
+def fill_random(model, seed, tied=2.5):
+    """Random weights large enough that attention, MLP and position all move the logits.
+
+    tied: size of a tied embedding, small enough that the model does more than repeat its input.
+    """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=generator)
-            if "norm" in name:
-                p.copy_(1 + 0.2 * noise)
+            if "norm" in name:  # around what it is made with: 1, or 0 where 1 is added
+                p.copy_(p.mean().round() + 0.2 * noise)
             elif name.endswith("bias"):
                 p.copy_(0.5 * noise)
             elif "embed_tokens" in name and model.config.tie_word_embeddings:
-                p.copy_(noise * 2.5 / p.shape[-1] ** 0.5)
+                p.copy_(noise * tied / p.shape[-1] ** 0.5)
             elif "embed_tokens" in name:
                 p.copy_(noise)
             elif "q_proj" in name or "k_proj" in name:

@@ -47,12 +47,12 @@ def load(path):
 
 
 @torch.no_grad()
-def generate(model, prompt):
+def generate(model, prompt, count=NEW_TOKENS):
     output = model(torch.tensor([prompt]), use_cache=True)
     ids = []
     while True:
         ids.append(int(output.logits[0, -1].argmax()))
-        if len(ids) == NEW_TOKENS:
+        if len(ids) == count:
             return ids
         output = model(torch.tensor([[ids[-1]]]), past_key_values=output.past_key_values,
                        use_cache=True)
