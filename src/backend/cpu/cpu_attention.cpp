@@ -100,7 +100,7 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
   INVARIANT(w.rows == q_size + k_size + (o.k_is_v ? 0 : v_size));
   INVARIANT(!o.k_is_v || o.v_dim == o.head_dim);
   const Tensor qkv = linear(x, w, {}, 1.0f);
-  const Tensor q = make_tensor(n, q_size);
+  const Tensor q = make_tensor(x, q_size);
 
   QkvArgs args;
   args.options = &o;
@@ -158,7 +158,7 @@ std::vector<AttentionBlock> CpuBackend::attention_blocks(const AttentionOptions&
 Tensor CpuBackend::attention(const Tensor& q, KvRef ref, const AttentionOptions& o,
                              const Step& step) {
   INVARIANT(q.cols == int64_t{o.heads} * o.head_dim && o.heads % o.kv_heads == 0);
-  const Tensor out = make_tensor(q.rows, int64_t{o.heads} * o.v_dim);
+  const Tensor out = make_tensor(q, int64_t{o.heads} * o.v_dim);
   AttentionArgs args;
   args.q = activations(q).floats;
   args.out = activations(out).floats;
