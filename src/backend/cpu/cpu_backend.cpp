@@ -83,6 +83,7 @@ CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
       prompt_(prompt_kernels(isa)),
       rows_(row_kernels(isa_)),
       attention_(attention_kernels(isa_)),
+      prompt_attention_(prompt_attention_kernel(isa)),
       weight_bytes_(std::make_shared<std::atomic<int64_t>>(0)),
       matmul_scratch_(sizeof(MatmulScratch) * static_cast<size_t>(pool_.threads())) {
   if (precision_ == Precision::kExact) prompt_ = {};

@@ -17,6 +17,7 @@
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/prompt.h"
+#include "backend/cpu/kernels/prompt_attention.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/weight.h"
@@ -139,8 +140,12 @@ class CpuBackend final : public Backend {
   const Angles& angles(const Rope& rope, const Step& step);
   const Visible& visible(int window, const Step& step);
   const Places& places(int group, const Step& step);
+  // Tokens of the step's row `row` that attend on tiles: its first so many.
+  int64_t tokens_on_tiles(const Step& step, int64_t row) const;
+  // Blocks of at most `queries` queries of those tokens, or of the others.
   std::vector<AttentionBlock> attention_blocks(const AttentionOptions& options,
-                                               const BlockTable& table, const Step& step) const;
+                                               const BlockTable& table, const Step& step,
+                                               int64_t queries, bool on_tiles) const;
   void attend_in_blocks(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
   void attend_in_partitions(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
   // Floats of scratch for every worker, valid until the next reservation.
@@ -155,6 +160,8 @@ class CpuBackend final : public Backend {
   PromptKernels prompt_;  // empty: prompts take the path of generated tokens
   RowKernels rows_;
   AttentionKernels attention_;
+  PromptAttentionKernel prompt_attention_;  // null: as prompt_
+  bool attend_on_tiles_ = false;            // in the layer at hand
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   SharedBlocks weight_memory_;
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
