@@ -4,6 +4,10 @@
 
 #if defined(TANDEM_X86)
 #include <cpuid.h>
+
+#include <cstdio>
+
+#include "backend/cpu/kernels/amx.h"
 #endif
 
 namespace tandem::cpu {
@@ -25,6 +29,14 @@ std::vector<Isa> detect() {
   const unsigned wanted = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   if ((xcr0 & 0xe6) == 0xe6 && (b & wanted) == wanted && (c & bit_AVX512VNNI)) {
     isas.push_back(Isa::kAvx512);
+    constexpr unsigned kTiles = 1u << 24 | 1u << 22;  // tiles, of bf16
+    if ((d & kTiles) == kTiles && (xcr0 & 0x60000) == 0x60000) {
+      if (amx::permit()) {
+        isas.push_back(Isa::kAmx);
+      } else {
+        std::fprintf(stderr, "the system refuses AMX's tile registers: using AVX-512\n");
+      }
+    }
   }
 #endif
   return isas;
@@ -37,6 +49,8 @@ const char* isa_name(Isa isa) {
     case Isa::kScalar: return "scalar";
     case Isa::kAvx2: return "avx2";
     case Isa::kAvx512: return "avx512";
+    case Isa::kAmx: return "amx";
+    case Isa::kAmxEmulated: return "amx-emulated";
   }
   return "?";
 }
@@ -46,11 +60,23 @@ const std::vector<Isa>& available_isas() {
   return isas;
 }
 
+std::vector<Isa> testable_isas() {
+  std::vector<Isa> isas = available_isas();
+  isas.push_back(Isa::kAmxEmulated);
+  return isas;
+}
+
+Isa vector_isa(Isa isa) {
+  if (isa == Isa::kAmx) return Isa::kAvx512;
+  if (isa != Isa::kAmxEmulated) return isa;
+  const Isa best = available_isas().back();
+  return best == Isa::kAmx ? Isa::kAvx512 : best;
+}
+
 Isa choose_isa(const std::string& forced) {
-  const auto& isas = available_isas();
-  if (forced.empty()) return isas.back();
+  if (forced.empty()) return available_isas().back();
   std::string names;
-  for (const Isa isa : isas) {
+  for (const Isa isa : testable_isas()) {
     if (forced == isa_name(isa)) return isa;
     names += names.empty() ? isa_name(isa) : std::string(", ") + isa_name(isa);
   }
