@@ -38,7 +38,7 @@ ChatOutput output() {
   tools.add("add", nullptr);
   tools.add("now", nullptr);
   return {.parser = {.format = {}, .tools = tools},
-          .new_call_id = [next = 0]() mutable { return "c" + std::to_string(next++); }};
+          .new_call_id = [next = 0]() mutable { return std::string(1, 'c') + char('0' + next++); }};
 }
 
 TokenInfo token(int32_t id, float logprob, std::vector<TokenLogprob> top = {}) {
