@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "api/schema_check.h"
 #include "base/error.h"
 #include "text/parsers/tool_set.h"
 
@@ -112,11 +113,26 @@ ToolOptions parse_tools(Fields& fields) {
   if (options.choice == ToolChoice::kRequired && !options.any())
     throw Error(ErrorCode::kInvalid, "tool_choice: \"required\" needs at least one tool in tools",
                 "tool_choice");
+  // Schemas that are enforced must be such that they can be.
+  for (size_t i = 0; i < options.tools.size(); ++i) {
+    const auto& tool = options.tools[i];
+    const bool must =
+        options.choice == ToolChoice::kRequired || options.choice == ToolChoice::kNamed;
+    if (tool.parameters.empty() || !(must || tool.strict)) continue;
+    if (!options.named.empty() && tool.name != options.named) continue;
+    check_schema(Json::parse(tool.parameters),
+                 "tools[" + std::to_string(i) + "].function.parameters");
+  }
   if (options.choice == ToolChoice::kNone) {
     options.tools.clear();
     options.shown.clear();
   }
   return options;
+}
+
+bool any_strict(const ToolOptions& options) {
+  return std::any_of(options.tools.begin(), options.tools.end(),
+                     [](const auto& tool) { return tool.strict; });
 }
 
 ToolSet tool_set(const ToolOptions& options) {

@@ -36,6 +36,9 @@ struct ToolOptions {
 // Error naming the field.
 ToolOptions parse_tools(Fields& fields);
 
+// Some tool's arguments must follow its schema.
+bool any_strict(const ToolOptions& options);
+
 // What an output parser needs of them.
 ToolSet tool_set(const ToolOptions& options);
 

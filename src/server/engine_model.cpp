@@ -5,6 +5,7 @@
 #include <span>
 
 #include "api/encode.h"
+#include "base/error.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -100,7 +101,9 @@ EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line
              .defaults = command_line.over(of_model_files(card_.defaults))},
       format_(detect_output_format(card_.chat_template ? card_.chat_template->source() : "",
                                    card_.architecture, tool_format)) {
-  if (card_.tokenizer) marker_ids_ = control_ids(marker_texts(format_), *card_.tokenizer);
+  if (!card_.tokenizer) return;
+  guides_ = std::make_unique<Guides>(*card_.tokenizer, card_.stop_ids, card_.vocab_size);
+  marker_ids_ = control_ids(marker_texts(format_), *card_.tokenizer);
 }
 
 std::vector<int32_t> EngineModel::encode(std::string_view text) const {
@@ -112,17 +115,31 @@ ChatPrompt EngineModel::encode_chat(const std::string& messages,
   ChatPrompt prompt{.ids = api::encode_chat(*card_.chat_template, messages, variables)};
   const std::span<const int32_t> ids = prompt.ids;
   const auto end = ids.last(std::min(ids.size(), kPromptEndTokens));
-  prompt.in_reasoning =
-      ends_in_reasoning(format_, card_.tokenizer->decode(end, /*skip_special=*/false));
+  const std::string text = card_.tokenizer->decode(end, /*skip_special=*/false);
+  prompt.in_reasoning = ends_in_reasoning(format_, text);
+  prompt.thinking = prompt.in_reasoning                                          ? Thinking::kBegun
+                    : format_.thinks && !ends_behind_reasoning(format_, text) ? Thinking::kMay
+                                                                                 : Thinking::kNone;
   return prompt;
+}
+
+std::vector<int32_t> EngineModel::encode_marks(std::string_view text) const {
+  return card_.tokenizer->encode(text, {.parse_special = true, .add_special = false});
 }
 
 std::string EngineModel::token_bytes(int32_t id) const {
   return card_.tokenizer ? api::token_bytes(*card_.tokenizer, id) : std::string();
 }
 
-std::unique_ptr<Row> EngineModel::submit(Request request) {
-  return std::make_unique<StreamRow>(engine_.submit(std::move(request)));
+std::unique_ptr<Row> EngineModel::submit(Request request, const GuideSpec& guide) {
+  SubmitOptions options;
+  if (guide.any()) {
+    if (!guides_)
+      throw Error(ErrorCode::kUnsupported,
+                  "this model has no tokenizer, so no grammar can be enforced");
+    options.resource = guides_->make(guide);
+  }
+  return std::make_unique<StreamRow>(engine_.submit(std::move(request), std::move(options)));
 }
 
 bool EngineModel::ready() const {

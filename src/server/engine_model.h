@@ -22,8 +22,10 @@ class EngineModel : public ServedModel {
   ChatPrompt encode_chat(const std::string& messages, const std::string& variables) const override;
   const OutputFormat& output_format() const override { return format_; }
   const std::vector<int32_t>& marker_ids() const override { return marker_ids_; }
+  std::vector<int32_t> encode_marks(std::string_view text) const override;
   std::string token_bytes(int32_t id) const override;
-  std::unique_ptr<Row> submit(Request request) override;
+  const Tokenizer* tokenizer_of() const override { return card_.tokenizer.get(); }
+  std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) override;
   // Not while one step takes so long that the engine must be taken for stuck.
   bool ready() const override;
   api::OrderedJson stats() const override;
@@ -35,6 +37,7 @@ class EngineModel : public ServedModel {
   api::ModelFacts facts_;
   OutputFormat format_;
   std::vector<int32_t> marker_ids_;
+  std::unique_ptr<Guides> guides_;  // null without a tokenizer
 };
 
 }  // namespace tandem::server

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "api/call_options.h"
+#include "engine/guides.h"
 #include "server/metrics_text.h"
+#include "text/parsers/answer_grammar.h"
 #include "text/parsers/output_format.h"
 
 namespace tandem::server {
@@ -28,6 +30,7 @@ class Row {
 struct ChatPrompt {
   std::vector<int32_t> ids;
   bool in_reasoning = false;  // the template has begun it
+  Thinking thinking = Thinking::kNone;
 };
 
 class ServedModel {
@@ -49,11 +52,16 @@ class ServedModel {
   virtual const OutputFormat& output_format() const = 0;
   // The control tokens among the marks, ascending.
   virtual const std::vector<int32_t>& marker_ids() const = 0;
+  // Text in which control tokens are these, and nothing is added.
+  virtual std::vector<int32_t> encode_marks(std::string_view text) const = 0;
   // Raw bytes of a token; empty without a tokenizer.
   virtual std::string token_bytes(int32_t id) const = 0;
 
-  // Throws what Engine::submit throws.
-  virtual std::unique_ptr<Row> submit(Request request) = 0;
+  // Null if there is none.
+  virtual const Tokenizer* tokenizer_of() const = 0;
+
+  // Throws what Engine::submit and Guides::make throw.
+  virtual std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) = 0;
 
   virtual bool ready() const = 0;
   virtual api::OrderedJson stats() const = 0;  // the engine's part of GET /stats

@@ -102,7 +102,8 @@ class ScriptedModel : public ServedModel {
     for (const auto& message : api::Json::parse(messages))
       text += message["content"].get<std::string>();
     template_variables = variables;
-    return {.ids = encode(text), .in_reasoning = in_reasoning};
+    return {.ids = encode(text), .in_reasoning = in_reasoning,
+            .thinking = in_reasoning ? Thinking::kBegun : Thinking::kNone};
   }
   const OutputFormat& output_format() const override { return format; }
   const std::vector<int32_t>& marker_ids() const override { return no_ids_; }
@@ -115,7 +116,9 @@ class ScriptedModel : public ServedModel {
     out.gauge("num_requests_running", "Requests in the batch.", active_rows());
   }
 
-  std::unique_ptr<Row> submit(Request request) override;
+  std::vector<int32_t> encode_marks(std::string_view text) const override { return encode(text); }
+  const Tokenizer* tokenizer_of() const override { return nullptr; }
+  std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) override;
 
   // Rows submitted so far and not dropped by the server.
   int active_rows() const {
@@ -134,6 +137,7 @@ class ScriptedModel : public ServedModel {
   bool tokenizer = true;
   OutputFormat format;
   bool in_reasoning = false;
+  GuideSpec last_guide;
   mutable std::string template_variables;  // of the last prompt
 
  private:
@@ -159,7 +163,8 @@ class ScriptedModel::Handle : public Row {
   std::shared_ptr<ScriptedRow> row_;
 };
 
-inline std::unique_ptr<Row> ScriptedModel::submit(Request request) {
+inline std::unique_ptr<Row> ScriptedModel::submit(Request request, const GuideSpec& guide) {
+  last_guide = guide;
   auto row = std::make_shared<ScriptedRow>(std::move(request));
   {
     std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@ namespace tandem::api::openai {
 namespace {
 
 constexpr int kMaxTopLogprobs = 20;
+constexpr int kThinkingMax = 1 << 30;
 
 int parse_logprobs(Fields& fields) {
   const bool wanted = fields.boolean("logprobs").value_or(false);
@@ -17,6 +18,14 @@ int parse_logprobs(Fields& fields) {
     throw Error(ErrorCode::kInvalid, "top_logprobs: needs \"logprobs\": true beside it",
                 "top_logprobs");
   return wanted ? static_cast<int>(top.value_or(0)) : -1;
+}
+
+std::optional<int> parse_thinking_budget(Fields& fields) {
+  std::optional<int64_t> budget;
+  for (const char* name : {"thinking_budget", "max_thinking_tokens", "thinking_token_budget"})
+    if (const auto value = fields.integer(name, -1, kThinkingMax); value && !budget) budget = value;
+  if (!budget || *budget < 0) return {};
+  return static_cast<int>(*budget);
 }
 
 // A later one goes before an earlier one: effort, the flag, the template's own variables.
@@ -52,6 +61,7 @@ ChatRequest parse_chat_request(const Json& body) {
   request.logprobs = parse_logprobs(fields);
   request.tools = parse_tools(fields);
   request.template_variables = parse_template_variables(fields, request.tools);
+  request.thinking_budget = parse_thinking_budget(fields);
   request.include_reasoning = fields.boolean("include_reasoning").value_or(true);
   fields.ignore({"functions", "function_call", "modalities", "verbosity", "web_search_options"});
   request.options = parse_call_options(fields);

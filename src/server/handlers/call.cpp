@@ -35,7 +35,14 @@ void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt
     request.logprobs = choices.logprobs.generated;
     request.prompt_logprobs = choices.logprobs.prompt;
     request.shown_ids = choices.shown_ids;
-    rows.push_back(app.model.submit(std::move(request)));
+    try {
+      rows.push_back(app.model.submit(std::move(request), choices.guide));
+    } catch (const Error& error) {
+      // The grammar's compiler knows no field.
+      if (!choices.guide.kind || !error.param().empty()) throw;
+      if (error.code() != ErrorCode::kInvalid) throw;
+      throw Error(error.code(), choices.guide_param + ": " + error.what(), choices.guide_param);
+    }
   }
 }
 

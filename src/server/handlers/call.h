@@ -28,6 +28,8 @@ struct ChoiceOptions {
   LogprobsWanted logprobs;
   uint64_t seed = 0;
   std::vector<int32_t> shown_ids;  // see Request
+  GuideSpec guide;
+  std::string guide_param;  // the field that asks for the grammar
 };
 
 // Submits the n choices of one prompt, in order, onto `rows`.

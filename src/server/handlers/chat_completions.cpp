@@ -28,6 +28,52 @@ api::openai::ChatOutput output_of(const api::openai::ChatRequest& in, const Chat
           .new_call_id = [] { return "call_" + random_hex(); }};
 }
 
+struct Guided {
+  GuideSpec spec;
+  std::string param;
+};
+
+std::vector<CallableTool> callable_tools(const api::ToolOptions& options) {
+  const bool must = options.choice != api::ToolChoice::kAuto;
+  std::vector<CallableTool> tools;
+  for (const auto& tool : options.tools) {
+    if (!options.named.empty() && tool.name != options.named) continue;
+    tools.push_back({tool.name, tool.parameters, /*checked=*/must || tool.strict});
+  }
+  return tools;
+}
+
+// The grammar of the answer, if there is one to follow.
+Guided grammar_of(const api::openai::ChatRequest& in, const ChatPrompt& prompt, const App& app) {
+  const auto& format = app.model.output_format();
+  const auto* tokenizer = app.model.tokenizer_of();
+  const auto& form = in.options.form;
+  const bool must_call =
+      in.tools.choice == api::ToolChoice::kRequired || in.tools.choice == api::ToolChoice::kNamed;
+  const bool calls = in.tools.any() && (must_call || form || api::any_strict(in.tools));
+  if (!tokenizer || (!calls && !form)) return {};
+  const CallRules rules{.text_allowed = !must_call,
+                        .several = in.tools.parallel && in.tools.named.empty(),
+                        .form = form && !must_call ? std::optional(form->grammar) : std::nullopt};
+  const GrammarText grammar =
+      calls ? call_grammar(format, prompt.thinking, callable_tools(in.tools), rules, *tokenizer)
+            : text_grammar(format, prompt.thinking, form->grammar, *tokenizer);
+  return {.spec = {.kind = grammar.kind, .grammar = grammar.text, .thinking = {}},
+          .param = calls ? "tools" : form->param};
+}
+
+Guided guide_of(const api::openai::ChatRequest& in, const ChatPrompt& prompt, const App& app) {
+  Guided guided = grammar_of(in, prompt, app);
+  const auto& format = app.model.output_format();
+  if (in.thinking_budget && prompt.thinking != Thinking::kNone && !format.think_close.empty())
+    guided.spec.thinking = ThinkingLimit{.tokens_max = *in.thinking_budget,
+                                         .begun = prompt.in_reasoning,
+                                         .open = format.think_open,
+                                         .close = format.think_close,
+                                         .close_ids = app.model.encode_marks(format.think_close)};
+  return guided;
+}
+
 }  // namespace
 
 HttpReply chat_completions(const api::openai::ChatRequest& in, App& app) {
@@ -36,12 +82,15 @@ HttpReply chat_completions(const api::openai::ChatRequest& in, App& app) {
   api::check_text_size(in.messages.size(), app.model.facts());
   auto prompt = app.model.encode_chat(in.messages, in.template_variables);
   auto output = output_of(in, prompt, app);
+  const Guided guided = guide_of(in, prompt, app);
   std::vector<std::unique_ptr<Row>> rows;
   submit_choices(in.options, std::move(prompt.ids),
                  {.builtin_max_tokens = 0,
                   .logprobs = {.generated = in.logprobs},
                   .seed = in.options.seed.value_or(random_u64()),
-                  .shown_ids = app.model.marker_ids()},
+                  .shown_ids = app.model.marker_ids(),
+                  .guide = guided.spec,
+                  .guide_param = guided.param},
                  app, rows);
   auto head = make_head("chatcmpl-", in.options, in.logprobs >= 0, app);
   auto write = in.options.stream ? api::openai::chat_stream : api::openai::chat_reply;

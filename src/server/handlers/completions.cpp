@@ -45,6 +45,11 @@ HttpReply completions(const CompletionRequest& in, App& app) {
   const int least = in.options.sampling.max_tokens == 0 ? 0 : -1;
   const LogprobsWanted logprobs{.generated = in.logprobs,
                                 .prompt = in.echo ? std::max(in.logprobs, least) : -1};
+  GuideSpec guide;
+  if (in.options.form) {
+    guide.kind = in.options.form->grammar.kind;
+    guide.grammar = in.options.form->grammar.text;
+  }
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<EchoedPrompt> echoed;
   for (const auto& prompt : in.prompts) {
@@ -55,7 +60,9 @@ HttpReply completions(const CompletionRequest& in, App& app) {
                    {.builtin_max_tokens = api::openai::kCompletionMaxTokens,
                     .logprobs = logprobs,
                     .seed = seed,
-                    .shown_ids = {}},
+                    .shown_ids = {},
+                    .guide = guide,
+                    .guide_param = in.options.form ? in.options.form->param : ""},
                    app, rows);
   }
   auto head = make_head("cmpl-", in.options, in.logprobs >= 0, app);

@@ -128,17 +128,20 @@ OutputFormat detect_output_format(std::string_view source, std::string_view mode
   };
   if (format.tools == ToolFormat::kHarmony) {
     format.think_open = format.think_close = "";
+    format.thinks = true;
     return format;
   }
   if (format.tools == ToolFormat::kGemma4) {
     format.think_open = kTags[0].first;
     format.think_close = kTags[0].second;
   }
-  if (holds("<think>") || holds("</think>")) return format;
+  format.thinks = holds("<think>") || holds("</think>");
+  if (format.thinks) return format;
   for (const auto& [open, close] : kTags) {
     if (!holds(open) && !holds(close)) continue;
     format.think_open = open;
     format.think_close = close;
+    format.thinks = true;
     return format;
   }
   return format;
@@ -157,6 +160,10 @@ std::vector<std::string> marker_texts(const OutputFormat& format) {
 bool ends_in_reasoning(const OutputFormat& format, std::string_view prompt_end) {
   const std::string_view text = trimmed(prompt_end);
   return !format.think_open.empty() && text.ends_with(format.think_open);
+}
+
+bool ends_behind_reasoning(const OutputFormat& format, std::string_view prompt_end) {
+  return !format.think_close.empty() && trimmed(prompt_end).ends_with(format.think_close);
 }
 
 }  // namespace tandem

@@ -38,6 +38,7 @@ struct OutputFormat {
   ToolFormat tools = ToolFormat::kHermes;
   std::string think_open = "<think>";  // both empty: no reasoning
   std::string think_close = "</think>";
+  bool thinks = false;  // the template knows of reasoning
 };
 
 // From the template's text and config.json's model_type. `forced`, if given,
@@ -51,5 +52,7 @@ std::vector<std::string> marker_texts(const OutputFormat& format);
 
 // A prompt that ends here has begun the reasoning.
 bool ends_in_reasoning(const OutputFormat& format, std::string_view prompt_end);
+// A prompt that ends here has begun and ended it: there will be none.
+bool ends_behind_reasoning(const OutputFormat& format, std::string_view prompt_end);
 
 }  // namespace tandem
