@@ -180,8 +180,8 @@ class CpuBackend final : public Backend {
   PromptKernels prompt_;  // empty: prompts take the path of generated tokens
   RowKernels rows_;
   AttentionKernels attention_;
-  RecurrentKernels recurrent_;
   PromptAttentionKernel prompt_attention_;  // null: as prompt_
+  RecurrentKernels recurrent_;
   bool attend_on_tiles_ = false;            // in the layer at hand
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   SharedBlocks weight_memory_;

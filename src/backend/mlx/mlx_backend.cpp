@@ -253,6 +253,15 @@ Tensor MlxBackend::linear(const Tensor& x, const Weight& w, const Tensor& residu
   });
 }
 
+void MlxBackend::write_kv(const mx::array& k, const mx::array& v, KvRef kv, const Step& step) {
+  MlxKvStore& store = store_of(step, kv.group);
+  for (const WritePlan& plan : writes(kv.group, step)) {
+    const mx::array own_k = plan.tokens ? mx::take(k, *plan.tokens, 0) : k;
+    const mx::array own_v = plan.tokens ? mx::take(v, *plan.tokens, 0) : v;
+    store.write(plan.section, kv.layer, plan.page, plan.slot, own_k, own_v);
+  }
+}
+
 Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOptions& o, KvRef kv,
                                   const Step& step) {
   const int64_t q_end = int64_t{o.heads} * o.head_dim;
@@ -273,11 +282,7 @@ Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
       q = rotate(q, table, o.rope->interleaved);
       k = rotate(k, table, o.rope->interleaved);
     }
-    for (const WritePlan& plan : writes(kv.group, step)) {
-      const mx::array own_k = plan.tokens ? mx::take(k, *plan.tokens, 0) : k;
-      const mx::array own_v = plan.tokens ? mx::take(v, *plan.tokens, 0) : v;
-      store_of(step, kv.group).write(plan.section, kv.layer, plan.page, plan.slot, own_k, own_v);
-    }
+    write_kv(k, v, kv, step);
     return keep(mx::reshape(q, {q.shape(0), dim(q_end)}));
   });
 }
@@ -375,16 +380,13 @@ Tensor MlxBackend::latent_attention(const Tensor& q, const Tensor& latent, const
       rotated_q = rotate(rotated_q, table, o.rope->interleaved);
       rotated_k = rotate(rotated_k, table, o.rope->interleaved);
     }
-    const WritePlan& plan = writes(kv.group, step);
-    MlxKvStore& store = store_of(step, kv.group);
-    store.write(kv.layer, plan.page, plan.slot, mx::concatenate({rotated_k, compressed}, 2),
-                compressed);
+    write_kv(mx::concatenate({rotated_k, compressed}, 2), compressed, kv, step);
     const AttentionOptions attended{
         .heads = o.heads, .kv_heads = 1, .head_dim = key, .v_dim = o.rank, .scale = o.scale};
     const mx::array query =
         mx::reshape(mx::concatenate({rotated_q, absorbed}, 2), {n, o.heads * key});
     const mx::array sums =
-        attend(query, store, kv.layer, attended, {}, reads(kv.group, 0, step), numerics_);
+        attend(query, store_of(step, kv.group), kv.layer, attended, {}, reads(kv.group, 0, step), numerics_);
     const mx::array out = by_heads(split_heads(sums, o.heads), storage(w.value_up), numerics_);
     return keep(mx::reshape(out, {n, o.heads * o.v_dim}));
   });

@@ -72,6 +72,8 @@ class MlxBackend : public Backend {
   Weight counted(Weight weight);
   const RotaryTable& rotary(const Rope& rope, const Step& step);
   const std::vector<WritePlan>& writes(int group, const Step& step);
+  // Writes k [n, Hkv, Dk] and v [n, Hkv, Dv] of the step's tokens to their pages.
+  void write_kv(const mx::array& k, const mx::array& v, KvRef kv, const Step& step);
   const AttentionPlan& reads(int group, int window, const Step& step);
   const Waves& waves(const Step& step);
   const ConvPlan& conv_plan(int width, const Step& step);
