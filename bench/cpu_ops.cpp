@@ -106,7 +106,7 @@ class Stack {
     store_ =
         be.make_kv_store({kLayers, kKvHeads, kDim, kDim, 0,
                           be.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16});
-    store_->grow(1024);
+    store_->grow(KvSection::kMain, 1024);
   }
 
   // One step: each of `rows` rows takes tokens [begin, end).

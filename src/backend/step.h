@@ -13,7 +13,8 @@ class StateStore;
 
 // Pages of every row in one cache group: row r owns
 // pages[row_start[r] .. row_start[r + 1]), the i-th of them holding its
-// positions [i * page_tokens, (i + 1) * page_tokens). -1 = freed (behind a window).
+// positions [i * page_tokens, (i + 1) * page_tokens) and counted in the store's
+// section of those positions. -1 = freed (behind a window).
 struct BlockTable {
   std::span<const int32_t> pages;
   std::span<const int32_t> row_start;  // [rows + 1]

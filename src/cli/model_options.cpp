@@ -45,6 +45,21 @@ void add_model_options(CLI::App& app, LoadOptions& options) {
                      std::to_string(kContextDefault) + ")")
       ->check(CLI::Range(1, 1 << 24))
       ->type_name("N");
+  app.add_option_function<std::string>(
+         "--kv-quant",
+         [&options](const std::string& text) {
+           const int start = options.kv_quant.start;
+           options.kv_quant = parse_kv_quant(text);
+           options.kv_quant.start = start;
+         },
+         "keys and values in 8 or 4 bits, per layer from the model's kv_config.json (config), "
+         "or by TurboQuant (default off)")
+      ->type_name("off|8|4|config|turbo[:kKvV]");
+  app.add_option("--kv-quant-start", options.kv_quant.start,
+                 "tokens at the start that stay unquantised (default 0; whole pages of " +
+                     std::to_string(kPageTokens) + ")")
+      ->check(CLI::Range(0, 1 << 24))
+      ->type_name("N");
   app.add_option("--memory-budget", options.memory_budget_bytes,
                  "memory for weights and KV cache, e.g. 8GB (default: what is available)")
       ->transform(CLI::AsSizeValue(true))

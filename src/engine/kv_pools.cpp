@@ -23,6 +23,18 @@ SchedulerLimits limits_of(const ModelInfo& info, int32_t max_rows, int32_t step_
 
 RowSpec row_of(int64_t tokens) { return {.prompt_length = static_cast<int32_t>(tokens)}; }
 
+// A page of a pool is the page of that id in every section its store has: a row
+// uses the one that the position says, and a free page may serve either next.
+std::span<const KvSection> sections_of(const KvSpec& spec) {
+  return std::span(kKvSections).first(spec.has_base_section() ? 2 : 1);
+}
+
+int64_t pool_page_bytes(const KvSpec& spec) {
+  int64_t bytes = 0;
+  for (const KvSection section : sections_of(spec)) bytes += kv_page_bytes(spec, section);
+  return bytes;
+}
+
 }  // namespace
 
 int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32_t step_tokens) {
@@ -30,8 +42,8 @@ int64_t kv_row_bytes(const ModelInfo& info, KvCodec codec, int64_t tokens, int32
   int64_t bytes = 0;
   for (size_t g = 0; g < info.kv_groups.size(); ++g) {
     KvSpec spec = info.kv_groups[g];
-    spec.codec = codec;
-    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) * kv_page_bytes(spec);
+    spec.base = codec;
+    bytes += limits.pages_needed(row_of(tokens), limits.groups[g]) * pool_page_bytes(spec);
   }
   for (const StateSpec& spec : info.state_groups) {
     bytes += spec.layers * (spec.conv_floats + spec.recurrent_floats) * int64_t{sizeof(float)};
@@ -76,11 +88,11 @@ KvPools::KvPools(const ModelInfo& info, Backend& backend, const KvPoolOptions& o
     limits_.groups[g].pages =
         static_cast<int64_t>(std::floor(static_cast<double>(row_pages) * rows));
     KvSpec spec = info.kv_groups[g];
-    spec.codec = options.codec;
+    spec.base = options.codec;
     stores_.push_back(backend.make_kv_store(spec));
     store_pointers_.push_back(stores_.back().get());
-    pools_.emplace_back(
-        static_cast<int32_t>(std::min(stores_.back()->pages(), limits_.groups[g].pages)));
+    pools_.emplace_back(static_cast<int32_t>(
+        std::min(stores_.back()->pages(KvSection::kMain), limits_.groups[g].pages)));
   }
   slots_max_ = options.max_rows + options.checkpoints_max;
   if (options.checkpoints_max > 0 && !info.state_groups.empty()) {
@@ -126,7 +138,7 @@ void KvPools::adopt(RowPages& row, std::span<const std::vector<int32_t>> pages, 
     for (size_t g = 0; g < stores_.size() && tokens % kPageTokens != 0; ++g) {
       make_room(g, 1);
       for (const PageCopy& copy : row.groups[g].make_writable(tokens, tokens + 1, pools_[g])) {
-        stores_[g]->copy_page(copy.from, copy.to);
+        stores_[g]->copy_page(stores_[g]->section(tokens), copy.from, copy.to);
       }
     }
     if (state_slot < 0) return;
@@ -153,8 +165,11 @@ void KvPools::grow_pages(size_t group, int64_t needed) {
   const int64_t wanted = std::max(needed, now + std::max(kGrowPagesMin, now / 2));
   const int64_t pages = std::min(wanted, limits_.groups[group].pages);
   if (pages <= now) return;
+  KvStore& store = *stores_[group];
   try {
-    if (pages > stores_[group]->pages()) stores_[group]->grow(pages);
+    for (const KvSection section : sections_of(store.spec())) {
+      if (pages > store.pages(section)) store.grow(section, pages);
+    }
   } catch (const Error&) {
     limits_.groups[group].pages = now;
     return;
@@ -209,6 +224,8 @@ int64_t KvPools::row_bytes(int64_t tokens) const {
   return bytes;
 }
 
+int64_t KvPools::page_bytes(size_t group) const { return pool_page_bytes(stores_[group]->spec()); }
+
 int64_t KvPools::pages_used() const {
   int64_t pages = 0;
   for (const BlockPool& pool : pools_) pages += pool.used() - pool.cached();
@@ -248,7 +265,7 @@ int64_t KvPools::state_bytes_used() const {
 int64_t KvPools::bytes_total() const {
   int64_t bytes = 0;
   for (size_t g = 0; g < stores_.size(); ++g) {
-    bytes += limits_.groups[g].pages * stores_[g]->page_bytes();
+    bytes += limits_.groups[g].pages * page_bytes(g);
   }
   return bytes;
 }

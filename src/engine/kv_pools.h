@@ -83,7 +83,7 @@ class KvPools {
 
   BlockPool& pool(size_t group) { return pools_[group]; }
   BlockPool& slots() { return slots_; }
-  int64_t page_bytes(size_t group) const { return stores_[group]->page_bytes(); }
+  int64_t page_bytes(size_t group) const;
   int64_t slot_bytes() const;
   // What a row of so many tokens holds when it is whole.
   int64_t row_bytes(int64_t tokens) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -168,6 +169,16 @@ void check_weights_fit(const Checkpoint& checkpoint, const LoadOptions& options)
                   "; choose a smaller or more quantised model");
 }
 
+KvCodec base_codec(Precision precision) {
+  return precision == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
+}
+
+// The folder of the model's files.
+std::string folder_of(const Checkpoint& checkpoint) {
+  const std::filesystem::path path = checkpoint.path();
+  return (std::filesystem::is_directory(path) ? path : path.parent_path()).string();
+}
+
 ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
                    const LoadedModel& loaded) {
   const ModelInfo& info = loaded.model->info();
@@ -178,7 +189,8 @@ ModelCard describe(const LoadOptions& options, const Checkpoint& checkpoint,
   card.backend = loaded.backend->name();
   card.device = loaded.backend->device();
   card.precision = loaded.backend->precision();
-  card.kv_codec = card.precision == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
+  card.kv_codec = base_codec(card.precision);
+  card.kv_scheme = kv_quant_name(options.kv_quant);
   card.vocab_size = info.vocab_size;
   card.layers = info.layers;
   card.max_positions = info.max_positions;
@@ -209,6 +221,9 @@ LoadedModel load_model(const LoadOptions& options) {
   LoadedModel loaded;
   loaded.backend = make_backend(options);
   loaded.model = make_model(*checkpoint, *loaded.backend);
+  loaded.model->set_kv_groups(kv_groups_of(loaded.model->info(),
+                                           base_codec(loaded.backend->precision()),
+                                           options.kv_quant, folder_of(*checkpoint)));
   loaded.card = describe(options, *checkpoint, loaded);
   loaded.card.load_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

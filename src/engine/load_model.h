@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "engine/kv_scheme.h"
 #include "models/model.h"
 
 namespace tandem {
@@ -30,6 +31,7 @@ struct LoadOptions {
   int step_tokens = 512;            // same
   int64_t memory_budget_bytes = 0;  // weights and KV; 0 = what is available
   int64_t kv_budget_bytes = 0;      // KV alone, within that; 0 = what max_rows contexts need
+  KvQuant kv_quant;                 // how keys and values are kept
 };
 
 // Context when none is asked for: long enough for agents, and a bound on what
@@ -54,7 +56,8 @@ struct ModelCard {
   std::string backend;       // "cpu", "mlx"
   std::string device;
   Precision precision = Precision::kHigh;
-  KvCodec kv_codec = KvCodec::kF16;
+  KvCodec kv_codec = KvCodec::kF16;  // the base codec
+  std::string kv_scheme = "off";     // kv_quant_name()
   int64_t vocab_size = 0;
   int64_t layers = 0;
   int64_t max_positions = 0;  // longest context it was made for

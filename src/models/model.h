@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -37,7 +38,7 @@ struct ModelInfo {
   int64_t layers = 0;
   int64_t hidden_size = 0;
   int64_t max_positions = 0;      // longest context it was made for
-  std::vector<KvSpec> kv_groups;  // codec is set by whoever makes the stores
+  std::vector<KvSpec> kv_groups;  // formats are set by whoever makes the stores
   std::vector<StateSpec> state_groups;
   // One for each group, in order: make_model refuses a model that lacks one.
   std::vector<CacheCapability> kv_capabilities, state_capabilities;
@@ -53,6 +54,8 @@ class Model {
  public:
   virtual ~Model() = default;
   const ModelInfo& info() const { return info_; }
+  // The same groups with base codec and formats set, before any store is made.
+  void set_kv_groups(std::vector<KvSpec> groups) { info_.kv_groups = std::move(groups); }
 
   // Logits [step.outputs, vocab_size]. Writes the keys and values of the step's
   // tokens into step.kv. Engine thread.

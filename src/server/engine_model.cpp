@@ -110,6 +110,7 @@ api::OrderedJson EngineModel::stats() const {
           {"device", card_.device},
           {"precision", precision_name(card_.precision)},
           {"kv_codec", kv_codec_name(card_.kv_codec)},
+          {"kv_quant", card_.kv_scheme},
           {"context_length", card_.context_length},
           {"load_ms", card_.load_ms},
           {"ready", now.ready},

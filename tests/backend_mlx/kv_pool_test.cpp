@@ -25,13 +25,13 @@ size_t transient_bytes(Layer& layer, int32_t position) {
 
 TEST_CASE("a pool that grows keeps its pages") {
   Layer layer;
-  CHECK(layer.store->pages() == 16);
+  CHECK(layer.store->pages(KvSection::kMain) == 16);
   CHECK(layer.step({{0, 40, {3, 15}}}, {0}) < kTolerance);
-  layer.store->grow(40);
-  CHECK(layer.store->pages() == 40);
+  layer.store->grow(KvSection::kMain, 40);
+  CHECK(layer.store->pages(KvSection::kMain) == 40);
   CHECK(layer.step({{40, 1, {3, 15}}, {0, 33, {30, 39}}}, {0, 1}) < kTolerance);
-  layer.store->grow(20);
-  CHECK(layer.store->pages() == 40);
+  layer.store->grow(KvSection::kMain, 20);
+  CHECK(layer.store->pages(KvSection::kMain) == 40);
 }
 
 TEST_CASE("a copied page holds every layer's keys and values, also those just written") {
@@ -46,14 +46,14 @@ TEST_CASE("a copied page holds every layer's keys and values, also those just wr
   }();
   layer.seed = 300;
   CHECK(layer.step({{0, 20, {3}}}, {0}) < kTolerance);  // layer 1
-  layer.store->copy_page(3, 8);
+  layer.store->copy_page(KvSection::kMain, 3, 8);
   CHECK(layer.step({{20, 1, {8}}}, {0}) < kTolerance);
 }
 
 TEST_CASE("after a copy the two pages go their own ways") {
   Layer layer;
   CHECK(layer.step({{0, 20, {3}}}, {0}) < kTolerance);
-  layer.store->copy_page(3, 8);
+  layer.store->copy_page(KvSection::kMain, 3, 8);
   layer.naive.fork(0, 1);
   CHECK(layer.step({{20, 1, {3}}, {20, 1, {8}}}, {0, 1}) < kTolerance);
   CHECK(layer.step({{21, 1, {8}}, {21, 1, {3}}}, {1, 0}) < kTolerance);
@@ -61,17 +61,17 @@ TEST_CASE("after a copy the two pages go their own ways") {
 
 TEST_CASE("writing to a page does not copy the pool") {
   Layer layer;
-  layer.store->grow(2000);  // 8 MB a plane
+  layer.store->grow(KvSection::kMain, 2000);  // 8 MB a plane
   CHECK(layer.step({{0, 2, {1}}}, {0}) < kTolerance);
   CHECK(transient_bytes(layer, 2) < 1'000'000);
   CHECK(transient_bytes(layer, 3) < 1'000'000);
-  layer.store->copy_page(1, 2);
+  layer.store->copy_page(KvSection::kMain, 1, 2);
   CHECK(transient_bytes(layer, 4) < 1'000'000);
 }
 
 TEST_CASE("writes that nobody reads are done by the next step") {
   Layer layer;
-  layer.store->grow(2000);
+  layer.store->grow(KvSection::kMain, 2000);
   CHECK(layer.step({{0, 1, {1}}}, {0}) < kTolerance);
   for (int32_t position = 1; position < 4; ++position) {
     StepOf s = StepOf::rows({{position, 1, {1}}});
@@ -87,21 +87,12 @@ TEST_CASE("writes that nobody reads are done by the next step") {
 
 TEST_CASE("a page costs what its spec says") {
   Layer layer;
-  CHECK(layer.store->page_bytes() == kv_page_bytes(layer.store->spec()));
+  CHECK(layer.store->page_bytes(KvSection::kMain) ==
+        kv_page_bytes(layer.store->spec(), KvSection::kMain));
   const size_t before = mlx::core::get_active_memory();
-  layer.store->grow(16 + 512);
-  CHECK(mlx::core::get_active_memory() - before >= size_t(512 * layer.store->page_bytes()));
-  CHECK(mlx::core::get_active_memory() - before < size_t(530 * layer.store->page_bytes()));
-}
-
-TEST_CASE("a codec that the backend does not have is refused by name") {
-  const auto backend = make_mlx_backend({});
-  try {
-    backend->make_kv_store(
-        {.layers = 1, .kv_heads = 1, .k_dim = 32, .v_dim = 32, .codec = KvCodec::kQ8});
-    FAIL("must throw");
-  } catch (const Error& e) {
-    CHECK(e.code() == ErrorCode::kUnsupported);
-    CHECK(std::string(e.what()).find("not as q8") != std::string::npos);
-  }
+  layer.store->grow(KvSection::kMain, 16 + 512);
+  CHECK(mlx::core::get_active_memory() - before >=
+        size_t(512 * layer.store->page_bytes(KvSection::kMain)));
+  CHECK(mlx::core::get_active_memory() - before <
+        size_t(530 * layer.store->page_bytes(KvSection::kMain)));
 }

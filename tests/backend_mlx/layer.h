@@ -28,8 +28,8 @@ struct Layer {
                                     .kv_heads = naive.kv_heads,
                                     .k_dim = naive.head_dim,
                                     .v_dim = naive.v_dim,
-                                    .codec = codec});
-    store->grow(16);
+                                    .base = codec});
+    store->grow(KvSection::kMain, 16);
     naive.weight = random_matrix(naive.weight_rows(), kWidth, 50);
     for (double& value : naive.weight.values) value *= 0.5;
     const Stored stored = stored_f32(naive.weight);

@@ -12,24 +12,37 @@ namespace tandem::testing {
 
 namespace {
 
-constexpr int64_t kPageBytes = 1024;
-
 // Keeps the token id of each position.
 class FakeKv : public KvStore {
  public:
   explicit FakeKv(const KvSpec& spec) : spec_(spec) {}
   const KvSpec& spec() const override { return spec_; }
-  int64_t pages() const override { return std::ssize(ids) / kPageTokens; }
-  void grow(int64_t pages) override { ids.resize(pages * kPageTokens, -7); }
-  void copy_page(int32_t from, int32_t to) override {
-    std::copy_n(ids.begin() + from * kPageTokens, kPageTokens, ids.begin() + to * kPageTokens);
+  int64_t pages(KvSection section) const override { return std::ssize(ids(section)) / kPageTokens; }
+  void grow(KvSection section, int64_t pages) override {
+    ids(section).resize(pages * kPageTokens, -7);
   }
-  int64_t page_bytes() const override { return kPageBytes; }
+  void copy_page(KvSection section, int32_t from, int32_t to) override {
+    std::copy_n(&ids(section)[from * kPageTokens], kPageTokens, &ids(section)[to * kPageTokens]);
+  }
+  // The ids, and zeros up to the size that the spec gives a page.
+  void read_page(KvSection section, int32_t page, std::span<std::byte> out) const override {
+    const auto own = std::as_bytes(std::span(&ids(section)[page * kPageTokens], kPageTokens));
+    std::fill(out.begin(), out.end(), std::byte{});
+    std::copy(own.begin(), own.end(), out.begin());
+  }
+  void write_page(KvSection section, int32_t page, std::span<const std::byte> in) override {
+    const std::span own(&ids(section)[page * kPageTokens], kPageTokens);
+    std::copy_n(in.begin(), own.size_bytes(), std::as_writable_bytes(own).begin());
+  }
 
-  std::vector<int32_t> ids;
+  std::vector<int32_t>& ids(KvSection section) { return ids_[static_cast<size_t>(section)]; }
+  const std::vector<int32_t>& ids(KvSection section) const {
+    return ids_[static_cast<size_t>(section)];
+  }
 
  private:
   KvSpec spec_;
+  std::vector<int32_t> ids_[2];
 };
 
 class FakeStates : public StateStore {
@@ -184,7 +197,7 @@ class FakeModel : public Model {
     const int32_t index = table.row_start[row] + position / kPageTokens;
     INVARIANT(index < table.row_start[row + 1]);
     INVARIANT(table.pages[index] >= 0);
-    auto& ids = static_cast<FakeKv*>(step.kv[g])->ids;
+    auto& ids = static_cast<FakeKv*>(step.kv[g])->ids(step.kv[g]->section(position));
     return ids.at(table.pages[index] * kPageTokens + position % kPageTokens);
   }
 
@@ -235,11 +248,11 @@ LoadedModel load_fake(const FakeOptions& options) {
   loaded.card.stop_ids = options.stop_ids;
   loaded.card.tokenizer = options.tokenizer;
   KvSpec spec = loaded.model->info().kv_groups[0];
-  spec.codec = loaded.card.kv_codec;
+  spec.base = loaded.card.kv_codec;
   const int64_t groups = std::ssize(loaded.model->info().kv_groups);
   const int64_t context_pages = (options.context_length + kPageTokens - 1) / kPageTokens;
   loaded.card.kv_bytes_max =
-      options.contexts_in_memory * groups * context_pages * kv_page_bytes(spec);
+      options.contexts_in_memory * groups * context_pages * kv_page_bytes(spec, KvSection::kMain);
   return loaded;
 }
 

@@ -14,9 +14,13 @@ TestModel open_test_model(const std::string& path, std::unique_ptr<Backend> back
   return test;
 }
 
-ModelRunner::ModelRunner(const TestModel& test) : model_(*test.model), backend_(*test.backend) {
+ModelRunner::ModelRunner(const TestModel& test, const std::optional<KvFormat>& format,
+                         int quant_start)
+    : model_(*test.model), backend_(*test.backend) {
   for (KvSpec spec : model_.info().kv_groups) {
-    spec.codec = backend_.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
+    spec.base = backend_.precision() == Precision::kExact ? KvCodec::kF32 : KvCodec::kF16;
+    if (format) spec = with_format(spec, *format);
+    spec.quant_start = quant_start;
     stores_.push_back(backend_.make_kv_store(spec));
   }
   for (const StateSpec& spec : model_.info().state_groups) {
@@ -45,8 +49,11 @@ void ModelRunner::make_room(Row& row, int32_t count) {
   for (size_t g = 0; g < stores_.size(); ++g) {
     std::vector<int32_t>& pages = row.pages[g];
     while (pages.size() < needed) pages.push_back(pages_used_[g]++);
-    if (stores_[g]->pages() < pages_used_[g]) {
-      stores_[g]->grow(std::max<int64_t>(pages_used_[g], 2 * stores_[g]->pages()));
+    for (const KvSection section : kKvSections) {  // the same ids in both
+      if (section == KvSection::kBase && !stores_[g]->spec().has_base_section()) continue;
+      const int64_t now = stores_[g]->pages(section);
+      if (now < pages_used_[g])
+        stores_[g]->grow(section, std::max<int64_t>(pages_used_[g], 2 * now));
     }
     const int window = stores_[g]->spec().window;
     const int behind = window > 0 ? std::max(0, row.length - window + 1) / kPageTokens : 0;

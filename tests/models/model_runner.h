@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,9 @@ struct Chunk {
 
 class ModelRunner {
  public:
-  explicit ModelRunner(const TestModel& test);
+  // Every layer's pages in `format` from position `quant_start` on, or in the base codec.
+  explicit ModelRunner(const TestModel& test, const std::optional<KvFormat>& format = {},
+                       int quant_start = 0);
 
   // Runs one step and returns the logits of all its tokens, or of none, by row:
   // [tokens of that chunk][vocab_size]. A row's first chunk starts at position 0.

@@ -13,9 +13,9 @@ const float* vector_or_null(const Weight& w) {
   return w ? static_cast<const CpuWeight&>(*w.storage).vector.data() : nullptr;
 }
 
-KvPlanes planes_of(KvRef ref, const Step& step) {
+KvLayer kv_of(KvRef ref, const Step& step) {
   INVARIANT(step.kv[ref.group] != nullptr);
-  return static_cast<const CpuKvStore*>(step.kv[ref.group])->planes(ref.layer);
+  return static_cast<const CpuKvStore*>(step.kv[ref.group])->layer(ref.layer);
 }
 
 // Whether a q or k norm's weight spans all heads; else it must span one.
@@ -76,16 +76,15 @@ const CpuBackend::Places& CpuBackend::places(int group, const Step& step) {
   }
   const int64_t n = step.n_tokens();
   const BlockTable& table = step.tables[group];
+  const KvStore& store = *step.kv[group];
   Places& places = places_.emplace_back();
   places.group = group;
   places.page = arena_->take<int32_t>(n);
-  places.slot = arena_->take<int32_t>(n);
   for (int64_t t = 0; t < n; t++) {
     const int32_t position = step.positions[t];
     const int32_t page = table.pages[table.row_start[step.token_row[t]] + position / kPageTokens];
-    INVARIANT(page >= 0 && page < step.kv[group]->pages());
+    INVARIANT(page >= 0 && page < store.pages(store.section(position)));
     places.page[t] = page;
-    places.slot[t] = position % kPageTokens;
   }
   return places;
 }
@@ -117,10 +116,9 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
     args.rope_half = static_cast<int64_t>(o.rope->inv_freq.size());
     INVARIANT(2 * args.rope_half <= o.head_dim);
   }
-  args.kv = planes_of(ref, step);
-  const Places& place = places(ref.group, step);
-  args.page = place.page;
-  args.slot = place.slot;
+  args.kv = kv_of(ref, step);
+  args.page = places(ref.group, step).page;
+  args.position = step.positions.data();
   args.q = activations(q).floats;
   const int64_t floats = q_size + k_size + v_size;
   reserve_worker_floats(floats);
@@ -169,7 +167,7 @@ Tensor CpuBackend::attention(const Tensor& q, KvRef ref, const AttentionOptions&
   args.scale = o.scale;
   args.softcap = o.softcap;
   args.sinks = vector_or_null(o.sinks);
-  args.kv = planes_of(ref, step);
+  args.kv = kv_of(ref, step);
   const Visible& seen = visible(o.window, step);
   args.key_begin = seen.begin;
   args.key_end = seen.end;

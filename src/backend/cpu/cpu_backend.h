@@ -97,11 +97,10 @@ class CpuBackend final : public Backend {
     int32_t* begin = nullptr;
     int32_t* end = nullptr;
   };
-  // Page and place in it of each token, made once a step and cache group.
+  // Page of each token, made once a step and cache group.
   struct Places {
     int group = 0;
     int32_t* page = nullptr;
-    int32_t* slot = nullptr;
   };
 
   Weight wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t cols);

@@ -13,29 +13,15 @@
 namespace tandem::cpu {
 namespace {
 
-int64_t codec_bytes(KvCodec codec) {
-  switch (codec) {
-    case KvCodec::kF32: return 4;
-    case KvCodec::kF16:
-    case KvCodec::kBF16: return 2;
-    default:
-      throw Error(ErrorCode::kUnsupported, std::string("[kv] the cpu backend keeps keys and "
-                                                       "values as f32, f16 or bf16, not ") +
-                                               kv_codec_name(codec));
-  }
-}
-
 size_t physical_bytes() {
   return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
 
-CpuKvStore::CpuKvStore(const KvSpec& spec) : spec_(spec) {
-  INVARIANT(spec.layers > 0 && spec.kv_heads > 0 && spec.k_dim > 0 && spec.v_dim > 0);
-  element_bytes_ = codec_bytes(spec.codec);
-  layer_bytes_ = int64_t{kPageTokens} * spec.kv_heads * (spec.k_dim + spec.v_dim) * element_bytes_;
-  page_bytes_ = layer_bytes_ * spec.layers;
+// --- Memory ------------------------------------------------------------------------
+
+PageMemory::PageMemory(int64_t page_bytes) : page_bytes_(page_bytes) {
   reserved_bytes_ = round_up(std::max<int64_t>(physical_bytes(), page_bytes_), kHugePageBytes);
   mapping_bytes_ = reserved_bytes_ + kHugePageBytes;
   void* memory =
@@ -52,14 +38,14 @@ CpuKvStore::CpuKvStore(const KvSpec& spec) : spec_(spec) {
 #endif
 }
 
-CpuKvStore::~CpuKvStore() { munmap(mapping_, mapping_bytes_); }
+PageMemory::~PageMemory() { munmap(mapping_, mapping_bytes_); }
 
-void CpuKvStore::refuse(int64_t pages) const {
+void PageMemory::refuse(int64_t pages) const {
   throw Error(ErrorCode::kPoolExhausted, "[kv] no memory for " + std::to_string(pages) +
                                              " pages of " + std::to_string(page_bytes_) + " bytes");
 }
 
-void CpuKvStore::grow(int64_t pages) {
+void PageMemory::grow(int64_t pages) {
   if (pages <= pages_) return;
   if (pages > static_cast<int64_t>(reserved_bytes_) / page_bytes_) refuse(pages);
   const int64_t bytes = round_up(pages * page_bytes_, kHugePageBytes);
@@ -67,22 +53,76 @@ void CpuKvStore::grow(int64_t pages) {
   pages_ = pages;
 }
 
-void CpuKvStore::copy_page(int32_t from, int32_t to) {
-  INVARIANT(from >= 0 && from < pages_ && to >= 0 && to < pages_);
-  std::memcpy(base_ + to * page_bytes_, base_ + from * page_bytes_, page_bytes_);
+uint8_t* PageMemory::page(int32_t id) const {
+  INVARIANT(id >= 0 && id < pages_);
+  return base_ + id * page_bytes_;
 }
 
-KvPlanes CpuKvStore::planes(int layer) const {
+// --- The store -----------------------------------------------------------------------
+
+CpuKvStore::CpuKvStore(const KvSpec& spec) : spec_(spec) {
+  check_kv_spec(spec);
+  main_ = std::make_unique<PageMemory>(page_bytes(KvSection::kMain));
+  if (spec.has_base_section()) base_ = std::make_unique<PageMemory>(page_bytes(KvSection::kBase));
+}
+
+PageMemory& CpuKvStore::memory(KvSection section) const {
+  INVARIANT(section == KvSection::kMain || base_);
+  return section == KvSection::kMain ? *main_ : *base_;
+}
+
+int64_t CpuKvStore::pages(KvSection section) const {
+  return section == KvSection::kBase && !base_ ? 0 : memory(section).pages();
+}
+
+void CpuKvStore::grow(KvSection section, int64_t pages) { memory(section).grow(pages); }
+
+void CpuKvStore::copy_page(KvSection section, int32_t from, int32_t to) {
+  const PageMemory& pages = memory(section);
+  std::memcpy(pages.page(to), pages.page(from), static_cast<size_t>(pages.page_bytes()));
+}
+
+void CpuKvStore::read_page(KvSection section, int32_t page, std::span<std::byte> out) const {
+  const PageMemory& pages = memory(section);
+  INVARIANT(std::ssize(out) == pages.page_bytes());
+  std::memcpy(out.data(), pages.page(page), out.size());
+}
+
+void CpuKvStore::write_page(KvSection section, int32_t page, std::span<const std::byte> in) {
+  const PageMemory& pages = memory(section);
+  INVARIANT(std::ssize(in) == pages.page_bytes());
+  std::memcpy(pages.page(page), in.data(), in.size());
+}
+
+KvFormat CpuKvStore::format(KvSection section, int layer) const {
+  return section == KvSection::kBase ? KvFormat{spec_.base} : spec_.format(layer);
+}
+
+KvPlanes CpuKvStore::planes(KvSection section, int layer) const {
   INVARIANT(layer >= 0 && layer < spec_.layers);
+  const PageMemory& pages = memory(section);
   KvPlanes planes;
-  planes.base = base_;
-  planes.page_bytes = page_bytes_;
-  planes.layer_at = layer * layer_bytes_;
-  planes.k_head_bytes = int64_t{kPageTokens} * spec_.k_dim * element_bytes_;
+  planes.base = pages.base();
+  planes.page_bytes = pages.page_bytes();
+  for (int before = 0; before <= layer; before++) {
+    planes.layer_at += spec_.kv_heads * (planes.k_head_bytes + planes.v_head_bytes);
+    planes.k_format = k_plane_format(format(section, before));
+    planes.v_format = v_plane_format(format(section, before));
+    planes.k_head_bytes = kPageTokens * planes.k_format.token_bytes(spec_.k_dim);
+    planes.v_head_bytes = kPageTokens * planes.v_format.token_bytes(spec_.v_dim);
+  }
   planes.v_at = spec_.kv_heads * planes.k_head_bytes;
-  planes.v_head_bytes = int64_t{kPageTokens} * spec_.v_dim * element_bytes_;
-  planes.codec = spec_.codec;
   return planes;
+}
+
+KvLayer CpuKvStore::layer(int layer) const {
+  KvLayer view;
+  view.main = planes(KvSection::kMain, layer);
+  if (base_) {
+    view.base = planes(KvSection::kBase, layer);
+    view.base_tokens = spec_.quant_start;
+  }
+  return view;
 }
 
 }  // namespace tandem::cpu

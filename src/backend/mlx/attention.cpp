@@ -6,10 +6,29 @@
 namespace tandem::mlx_backend {
 namespace {
 
+// Pages of a plane, [pages, page, Hkv, dim].
+mx::array pages_of(const Plane& plane, const mx::array& ids) {
+  std::vector<mx::array> parts;
+  for (const mx::array& part : plane.parts) parts.push_back(mx::take(part, ids, 0));
+  return decode(parts, plane.format, plane.dim);
+}
+
 // Keys or values of a batch, [rows, Hkv, keys, dim].
-mx::array gather(const mx::array& plane, const AttentionBatch& batch) {
-  const int heads = plane.shape(2), width = plane.shape(3);
-  mx::array x = mx::take(plane, batch.pages, 0);  // [rows * pages, page, Hkv, dim]
+mx::array gather(const Plane& main, const Plane* base, const AttentionBatch& batch) {
+  const int heads = main.parts[0].shape(2), width = main.dim;
+  mx::array x = mx::array(0.0f);
+  if (!batch.in_base) {
+    x = pages_of(main, batch.pages);
+  } else if (main.parts[0].shape(0) == 0) {
+    x = pages_of(*base, batch.pages);
+  } else {
+    // Each section has ids of its own; what the other one has at that id is not read.
+    const mx::array zero(0, mx::int32);
+    const mx::array own = pages_of(main, mx::where(*batch.in_base, zero, batch.pages));
+    const mx::array low = pages_of(*base, mx::where(*batch.in_base, batch.pages, zero));
+    x = mx::where(mx::reshape(*batch.in_base, {own.shape(0), 1, 1, 1}),
+                  mx::astype(low, mx::float32), mx::astype(own, mx::float32));
+  }
   const int keys = x.shape(0) / batch.rows * kPageTokens;
   x = mx::reshape(x, {batch.rows, keys, heads, width});
   if (batch.key_begin > 0 || batch.key_end < keys) {
@@ -79,15 +98,21 @@ mx::array attend_fused(const mx::array& q, const mx::array& k, const mx::array& 
 }
 
 // [B * n, H * v_dim] of the batch's tokens in its own order.
-mx::array attend_batch(const mx::array& q, const mx::array& keys, const mx::array& values,
+mx::array attend_batch(const mx::array& q, const MlxKvStore& store, int layer,
                        const AttentionOptions& o, const std::optional<mx::array>& sinks,
                        const AttentionBatch& batch, const Numerics& numerics) {
+  const bool base = store.spec().has_base_section();
+  const KvSection main = KvSection::kMain, low = KvSection::kBase;
   const int rows = batch.rows, n = batch.tokens;
   mx::array own = mx::transpose(mx::reshape(q, {rows, n, o.heads, o.head_dim}), {0, 2, 1, 3});
-  mx::array k = gather(keys, batch), v = gather(values, batch);
+  mx::array k = gather(store.keys(main, layer), base ? &store.keys(low, layer) : nullptr, batch);
+  mx::array v =
+      gather(store.values(main, layer), base ? &store.values(low, layer) : nullptr, batch);
   mx::array out = own;
   if (numerics.fused_attention && fused_fits(o, batch)) {
-    out = attend_fused(own, k, v, o, sinks, batch);
+    // Decoded keys and values are f32, but know less than a half does.
+    const mx::Dtype type = store.spec().quantised() ? mx::float16 : k.dtype();
+    out = attend_fused(own, mx::astype(k, type), mx::astype(v, type), o, sinks, batch);
   } else {
     k = mx::astype(k, mx::float32);
     v = mx::astype(v, mx::float32);
@@ -108,8 +133,7 @@ mx::array attend(const mx::array& q, const MlxKvStore& store, int layer,
   std::vector<mx::array> outputs;
   for (const AttentionBatch& batch : plan.batches) {
     const mx::array own = plan.order ? mx::take(q, batch.token_index, 0) : q;
-    outputs.push_back(
-        attend_batch(own, store.keys(layer), store.values(layer), options, sinks, batch, numerics));
+    outputs.push_back(attend_batch(own, store, layer, options, sinks, batch, numerics));
   }
   if (outputs.empty()) return no_rows(int64_t{options.heads} * options.v_dim);
   const mx::array joined = outputs.size() == 1 ? outputs[0] : mx::concatenate(outputs, 0);

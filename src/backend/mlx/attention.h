@@ -15,8 +15,10 @@
 
 namespace tandem::mlx_backend {
 
-// Where the step's tokens are written: int32 [n] each.
+// Which of the step's tokens go to one section, and where: int32 each.
 struct WritePlan {
+  KvSection section = KvSection::kMain;
+  std::optional<mx::array> tokens;  // none = all of the step, in order
   mx::array page;
   mx::array slot;
 };
@@ -28,6 +30,8 @@ struct AttentionBatch {
   std::vector<int32_t> tokens_of{};  // index in the step of each, [rows * tokens]
   mx::array token_index;             // the same, int32
   mx::array pages;                   // int32 [rows * pages of each]
+  // bool of each page, whether its id is one of the base section; none = none is.
+  std::optional<mx::array> in_base;
   int key_begin = 0, key_end = 0;    // of the gathered keys, those that are read
   bool causal = false;               // lower-right causal, no mask array needed
   std::optional<mx::array> mask;     // bool [rows, tokens, keys]; none = all seen
@@ -41,7 +45,7 @@ struct AttentionPlan {
   std::optional<mx::array> order;
 };
 
-WritePlan plan_writes(const Step& step, int group);
+std::vector<WritePlan> plan_writes(const Step& step, int group);
 AttentionPlan plan_attention(const Step& step, int group, int window);
 
 // q f32 [n, H * head_dim] -> f32 [n, H * v_dim].

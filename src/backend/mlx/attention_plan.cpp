@@ -58,14 +58,29 @@ bool is_plain_causal(const Step& step, const RowSpan& s, int window) {
   return true;
 }
 
-void append_pages(const BlockTable& table, const RowSpan& s, int32_t count,
-                  std::vector<int32_t>& ids) {
+// Ids of pages, and which of them are of the base section.
+struct PageIds {
+  int base_pages = 0;  // the first pages of each row
+  std::vector<int32_t> ids{};
+  std::vector<uint8_t> in_base{};
+  bool any_in_base = false;
+};
+
+PageIds no_pages(const Step& step, int group) {
+  const KvSpec& spec = step.kv[group]->spec();
+  return {.base_pages = spec.has_base_section() ? spec.quant_start / kPageTokens : 0};
+}
+
+// `count` pages, those beyond the row's own filled up with its first one.
+void append_pages(const BlockTable& table, const RowSpan& s, int32_t count, PageIds& to) {
   const int32_t* pages = &table.pages[table.row_start[s.row]];
   INVARIANT(s.first_page + s.pages() <= table.row_start[s.row + 1] - table.row_start[s.row]);
   for (int32_t i = 0; i < count; ++i) {
-    const int32_t id = pages[s.first_page + (i < s.pages() ? i : 0)];
-    INVARIANT(id >= 0);
-    ids.push_back(id);
+    const int32_t page = s.first_page + (i < s.pages() ? i : 0);
+    INVARIANT(pages[page] >= 0);
+    to.ids.push_back(pages[page]);
+    to.in_base.push_back(page < to.base_pages);
+    to.any_in_base |= page < to.base_pages;
   }
 }
 
@@ -78,8 +93,11 @@ mx::array bool_array(const std::vector<uint8_t>& values, mx::Shape shape) {
 }
 
 AttentionBatch make_batch(int rows, int tokens, std::vector<int32_t> tokens_of,
-                          const std::vector<int32_t>& pages) {
-  AttentionBatch batch{.token_index = int_array(tokens_of), .pages = int_array(pages)};
+                          const PageIds& pages) {
+  AttentionBatch batch{.token_index = int_array(tokens_of), .pages = int_array(pages.ids)};
+  if (pages.any_in_base) {
+    batch.in_base = bool_array(pages.in_base, {dim(static_cast<int64_t>(pages.ids.size()))});
+  }
   batch.rows = rows;
   batch.tokens = tokens;
   batch.tokens_of = std::move(tokens_of);
@@ -87,9 +105,10 @@ AttentionBatch make_batch(int rows, int tokens, std::vector<int32_t> tokens_of,
 }
 
 // One row over exactly its keys.
-AttentionBatch single_row(const Step& step, const BlockTable& table, const RowSpan& s, int window) {
-  std::vector<int32_t> ids, tokens(s.tokens());
-  append_pages(table, s, s.pages(), ids);
+AttentionBatch single_row(const Step& step, int group, const RowSpan& s, int window) {
+  std::vector<int32_t> tokens(s.tokens());
+  PageIds ids = no_pages(step, group);
+  append_pages(step.tables[group], s, s.pages(), ids);
   std::iota(tokens.begin(), tokens.end(), s.token_begin);
   AttentionBatch batch = make_batch(1, s.tokens(), std::move(tokens), ids);
   batch.key_begin = s.key_begin - s.first_page * kPageTokens;
@@ -112,15 +131,15 @@ AttentionBatch single_row(const Step& step, const BlockTable& table, const RowSp
 
 // Rows of one token each, padded to the pages of the longest with pages of
 // their own, which the mask hides.
-AttentionBatch decode_rows(const BlockTable& table, std::span<const RowSpan> rows) {
+AttentionBatch decode_rows(const Step& step, int group, std::span<const RowSpan> rows) {
   int32_t pages = 0;
   for (const RowSpan& s : rows) pages = std::max(pages, s.pages());
   const int keys = pages * kPageTokens;
-  std::vector<int32_t> ids;
+  PageIds ids = no_pages(step, group);
   std::vector<uint8_t> mask;
   std::vector<int32_t> tokens;
   for (const RowSpan& s : rows) {
-    append_pages(table, s, pages, ids);
+    append_pages(step.tables[group], s, pages, ids);
     tokens.push_back(s.token_begin);
     for (int k = 0; k < keys; ++k) {
       const int position = s.first_page * kPageTokens + k;
@@ -136,8 +155,8 @@ AttentionBatch decode_rows(const BlockTable& table, std::span<const RowSpan> row
 }
 
 // Neighbours in length share a batch while padding costs less than a third.
-void plan_decode_rows(const Step& step, const BlockTable& table, std::vector<RowSpan>& rows,
-                      int window, std::vector<AttentionBatch>& batches) {
+void plan_decode_rows(const Step& step, int group, std::vector<RowSpan>& rows, int window,
+                      std::vector<AttentionBatch>& batches) {
   std::sort(rows.begin(), rows.end(), [](const RowSpan& a, const RowSpan& b) {
     return std::pair(a.pages(), a.row) < std::pair(b.pages(), b.row);
   });
@@ -145,39 +164,51 @@ void plan_decode_rows(const Step& step, const BlockTable& table, std::vector<Row
     const int32_t limit = rows[begin].pages() + std::max(1, rows[begin].pages() / 3);
     for (end = begin + 1; end < rows.size() && rows[end].pages() <= limit;) ++end;
     if (end - begin == 1) {
-      batches.push_back(single_row(step, table, rows[begin], window));
+      batches.push_back(single_row(step, group, rows[begin], window));
     } else {
-      batches.push_back(decode_rows(table, std::span(rows).subspan(begin, end - begin)));
+      batches.push_back(decode_rows(step, group, std::span(rows).subspan(begin, end - begin)));
     }
   }
 }
 
 }  // namespace
 
-WritePlan plan_writes(const Step& step, int group) {
+std::vector<WritePlan> plan_writes(const Step& step, int group) {
   const BlockTable& table = step.tables[group];
-  const int64_t n = step.n_tokens();
-  std::vector<int32_t> page(n), slot(n);
-  for (int64_t t = 0; t < n; ++t) {
+  const KvStore& store = *step.kv[group];
+  struct Places {
+    std::vector<int32_t> tokens, page, slot;
+  };
+  Places places[2];
+  for (int32_t t = 0; t < step.n_tokens(); ++t) {
     const int32_t row = step.token_row[t], position = step.positions[t];
     const int32_t entry = table.row_start[row] + position / kPageTokens;
     INVARIANT(entry < table.row_start[row + 1] && table.pages[entry] >= 0);
-    page[t] = table.pages[entry];
-    slot[t] = position % kPageTokens;
+    Places& own = places[static_cast<size_t>(store.section(position))];
+    own.tokens.push_back(t);
+    own.page.push_back(table.pages[entry]);
+    own.slot.push_back(position % kPageTokens);
   }
-  return {int_array(page), int_array(slot)};
+  std::vector<WritePlan> plans;
+  for (const KvSection section : kKvSections) {
+    const Places& own = places[static_cast<size_t>(section)];
+    if (own.tokens.empty()) continue;
+    WritePlan plan{.section = section, .page = int_array(own.page), .slot = int_array(own.slot)};
+    if (std::ssize(own.tokens) < step.n_tokens()) plan.tokens = int_array(own.tokens);
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 AttentionPlan plan_attention(const Step& step, int group, int window) {
-  const BlockTable& table = step.tables[group];
   AttentionPlan plan;
   std::vector<RowSpan> decoding;
   for (int32_t row = 0; row < step.n_rows(); ++row) {
     const RowSpan s = span_of_row(step, row, window);
     if (s.tokens() == 1) decoding.push_back(s);
-    if (s.tokens() > 1) plan.batches.push_back(single_row(step, table, s, window));
+    if (s.tokens() > 1) plan.batches.push_back(single_row(step, group, s, window));
   }
-  plan_decode_rows(step, table, decoding, window, plan.batches);
+  plan_decode_rows(step, group, decoding, window, plan.batches);
 
   std::vector<int32_t> order(step.n_tokens());
   int32_t next = 0;

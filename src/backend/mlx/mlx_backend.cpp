@@ -145,7 +145,7 @@ const RotaryTable& MlxBackend::rotary(const Rope& rope, const Step& step) {
   return rotary_.emplace(&rope, rotary_table(rope, step.positions)).first->second;
 }
 
-const WritePlan& MlxBackend::writes(int group, const Step& step) {
+const std::vector<WritePlan>& MlxBackend::writes(int group, const Step& step) {
   const auto found = writes_.find(group);
   if (found != writes_.end()) return found->second;
   return writes_.emplace(group, plan_writes(step, group)).first->second;
@@ -220,8 +220,11 @@ Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
       q = rotate(q, table, o.rope->interleaved);
       k = rotate(k, table, o.rope->interleaved);
     }
-    const WritePlan& plan = writes(kv.group, step);
-    store_of(step, kv.group).write(kv.layer, plan.page, plan.slot, k, v);
+    for (const WritePlan& plan : writes(kv.group, step)) {
+      const mx::array own_k = plan.tokens ? mx::take(k, *plan.tokens, 0) : k;
+      const mx::array own_v = plan.tokens ? mx::take(v, *plan.tokens, 0) : v;
+      store_of(step, kv.group).write(plan.section, kv.layer, plan.page, plan.slot, own_k, own_v);
+    }
     return keep(mx::reshape(q, {q.shape(0), dim(q_end)}));
   });
 }

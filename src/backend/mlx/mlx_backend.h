@@ -59,7 +59,7 @@ class MlxBackend : public Backend {
   mx::array product(const Tensor& x, const Weight& w) const;
   Weight counted(Weight weight);
   const RotaryTable& rotary(const Rope& rope, const Step& step);
-  const WritePlan& writes(int group, const Step& step);
+  const std::vector<WritePlan>& writes(int group, const Step& step);
   const AttentionPlan& reads(int group, int window, const Step& step);
   void flush(std::vector<mx::array> with);  // evaluates these and all pending writes
 
@@ -71,7 +71,7 @@ class MlxBackend : public Backend {
   // Of the step
   std::deque<mx::array> arena_;
   std::map<const Rope*, RotaryTable> rotary_;
-  std::map<int, WritePlan> writes_;
+  std::map<int, std::vector<WritePlan>> writes_;
   std::map<std::pair<int, int>, AttentionPlan> reads_;
 };
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/attention.h"
 
 #include "backend/backend.h"
+#include "backend/turbo.h"
 
 #define TANDEM_BODY "backend/cpu/kernels/attention_inl.h"
 #include "backend/cpu/kernels/foreach_target.h"

@@ -2,9 +2,9 @@
 // Source: PagedAttention, arXiv:2309.06180; online softmax, arXiv:1805.02867.
 //
 // The order of operations of one query depends on absolute positions alone:
-// pages ascending within a partition of kPartitionPages pages, online softmax
-// page by page, and the partitions' results merged ascending. So a query's
-// result is the same in any batch, chunk or split over threads.
+// softmax over a partition of kPartitionPages pages with its own maximum, keys
+// ascending, and the partitions' results merged ascending. So a query's result is
+// the same in any batch, chunk or split over threads.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AttentionArgs {
   float scale = 0;
   float softcap = 0;
   const float* sinks = nullptr;  // [heads]; null = none
-  KvPlanes kv;
+  KvLayer kv;
   const int32_t* key_begin = nullptr;  // [n] each token sees keys [begin, end)
   const int32_t* key_end = nullptr;
 };
@@ -43,14 +43,14 @@ struct AttentionBlock {
   int64_t heads = 0;
 };
 
-// What is known of one query so far: maximum, sum (0 = no key seen), the last
-// page's sum, then from float 16 on the weighted values [v_dim, rounded up to 16].
+// What is known of one query so far: maximum, sum (0 = no key seen), then from
+// float 16 on the weighted values [v_dim, rounded up to 16].
 constexpr int64_t state_floats(int64_t v_dim) { return 16 + (v_dim + 15) / 16 * 16; }
 
 // Floats a worker needs as scratch.
 constexpr int64_t attention_scratch_floats(int64_t head_dim, int64_t v_dim) {
   return kPageTokens * (head_dim + state_floats(v_dim)) +
-         kBlockQueries * (kPageTokens + 3 + 2 * state_floats(v_dim));
+         kBlockQueries * (kPartitionKeys + 2 + 2 * state_floats(v_dim));
 }
 
 struct AttentionKernels {

@@ -1,5 +1,8 @@
 #include "backend/cpu/kernels/rows.h"
 
+#include "backend/backend.h"
+#include "backend/turbo.h"
+
 #define TANDEM_BODY "backend/cpu/kernels/rows_inl.h"
 #include "backend/cpu/kernels/foreach_target.h"
 #include "backend/cpu/kernels/pick.h"

@@ -59,10 +59,10 @@ struct QkvArgs {
   const float* cos = nullptr;  // [n, dims / 2]; null = no rotation
   const float* sin = nullptr;
   int64_t rope_half = 0;
-  KvPlanes kv;
-  const int32_t* page = nullptr;  // [n] the page of each token
-  const int32_t* slot = nullptr;  // [n] its place in that page
-  float* q = nullptr;             // [n, heads * head_dim]
+  KvLayer kv;
+  const int32_t* page = nullptr;      // [n] the page of each token
+  const int32_t* position = nullptr;  // [n] its position in its row
+  float* q = nullptr;                 // [n, heads * head_dim]
 };
 
 struct RowKernels {

@@ -1,6 +1,6 @@
 // The bodies of rows.h for one instruction set.
 
-#include "backend/cpu/kernels/activation_inl.h"
+#include "backend/cpu/kernels/kv_write_inl.h"
 
 // --- Quantise ----------------------------------------------------------------
 
@@ -149,27 +149,6 @@ static void rotate(float* x, const float* cos, const float* sin, int64_t half, b
   }
 }
 
-// Writes x [n] to p[0], p[stride], ... in the page's codec.
-static void write_strided(KvCodec codec, void* plane, int64_t at, int64_t stride, const float* x,
-                          int64_t n) {
-  if (codec == KvCodec::kF32) {
-    float* p = static_cast<float*>(plane) + at;
-    for (int64_t i = 0; i < n; i++) p[i * stride] = x[i];
-    return;
-  }
-  uint16_t* p = static_cast<uint16_t*>(plane) + at;
-  if (codec == KvCodec::kBF16) {
-    for (int64_t i = 0; i < n; i++) p[i * stride] = f32_to_bf16(x[i]);
-    return;
-  }
-  for (int64_t i = 0; i < n; i += 16) {
-    uint16_t halves[16];
-    f_store_f16(halves, f_load_part(x + i, n - i));
-    const int64_t lanes = n - i < 16 ? n - i : 16;
-    for (int64_t j = 0; j < lanes; j++) p[(i + j) * stride] = halves[j];
-  }
-}
-
 // Norms heads of x in place, each by itself or all at once.
 static void norm_heads(float* x, int64_t heads, int64_t dim, const float* weight, bool whole,
                        float eps) {
@@ -200,11 +179,11 @@ static void finish_token(const QkvArgs& a, int64_t t, float* row) {
     }
   }
   memcpy(a.q + t * q_size, row, static_cast<size_t>(q_size) * 4);
+  const KvPlanes& kv = a.kv.at(a.position[t]);
+  const int64_t slot = a.position[t] % kPageTokens;
   for (int64_t h = 0; h < o.kv_heads; h++) {
-    write_strided(a.kv.codec, a.kv.k(a.page[t], h), a.slot[t], kPageTokens, k + h * o.head_dim,
-                  o.head_dim);
-    write_strided(a.kv.codec, a.kv.v(a.page[t], h), a.slot[t] * int64_t{o.v_dim}, 1,
-                  v + h * o.v_dim, o.v_dim);
+    write_key(kv.k_format, kv.k(a.page[t], h), slot, k + h * o.head_dim, o.head_dim);
+    write_value(kv.v_format, kv.v(a.page[t], h), slot, v + h * o.v_dim, o.v_dim);
   }
 }
 
