@@ -45,7 +45,7 @@ PrefixCacheOptions prefix_options(const EngineOptions& options, const ModelCard&
                                   const ModelInfo& info) {
   return {
       .bytes_max = all_caches(info, &CacheCapability::shareable) ? options.prompt_cache_bytes : 0,
-      .parts = {.kv_scheme = kv_codec_name(card.kv_codec)}};
+      .parts = {.kv_scheme = std::string(kv_codec_name(card.kv_codec)) + " " + card.kv_scheme}};
 }
 
 }  // namespace

@@ -114,6 +114,36 @@ TEST_CASE("NaN logits fail their own row, and no other token changes") {
   CHECK(collect(*good).ids == fake_greedy(prompt(20), 40));
 }
 
+TEST_CASE("neighbours of a row that fails keep every bit, whatever it fails of") {
+  const auto scored = [](int seed) {
+    Request r = request(prompt(40, seed), 60);
+    r.logprobs = 2;
+    r.sampling.temperature = 1;
+    r.sampling.seed = seed;
+    return r;
+  };
+  auto quiet = engine();
+  auto e = engine({}, {.max_rows = 8, .step_tokens = 20});
+  std::vector<std::shared_ptr<Stream>> good, bad;
+  for (int i = 1; i <= 4; ++i) {
+    good.push_back(e->submit(scored(i)));
+    Ids poisoned = prompt(30 + i, i + 10);
+    if (i % 2 == 0) poisoned.back() = kPoisonToken;
+    bad.push_back(e->submit(request(poisoned, 40)));
+    if (i % 2 == 1) bad.back()->set_listener([] { throw std::runtime_error("reader broke"); });
+  }
+  for (int i = 1; i <= 4; ++i) {
+    const Collected alone = run(*quiet, scored(i)), all = collect(*good[i - 1]);
+    REQUIRE(all.ids == alone.ids);
+    for (size_t t = 0; t < all.tokens.size(); ++t) {
+      CHECK(all.tokens[t].logprob == alone.tokens[t].logprob);
+      CHECK(all.tokens[t].top[1].logprob == alone.tokens[t].top[1].logprob);
+    }
+    CHECK(collect(*bad[i - 1]).last.finish == FinishReason::kError);
+  }
+  CHECK(e->stats().errors[static_cast<size_t>(ErrorCode::kInternal)] == 4);
+}
+
 TEST_CASE("a listener that throws loses its own row only") {
   Gate gate;
   auto e = engine({.on_forward = [&](const Step&) { gate.pass(); }});

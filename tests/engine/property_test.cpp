@@ -134,8 +134,9 @@ void require_beginning(const std::vector<TokenInfo>& got, const std::vector<Toke
 }
 
 void run_mix(Mix& mix, int jobs_count) {
-  auto quiet =
-      engine_of(mix.kind, 1, {.max_rows = 1, .prompt_cache_bytes = 0, .stream_events_max = 1000});
+  auto quiet = engine_of(
+      mix.kind, 1,
+      {.max_rows = 1, .step_tokens = 64, .prompt_cache_bytes = 0, .stream_events_max = 1000});
   const int context = std::min(400, quiet->card().context_length);
   for (int i = 0; i < 3; ++i) mix.bases.push_back(mix.random_ids(context));
   std::vector<Job> jobs(jobs_count);
@@ -219,6 +220,8 @@ TEST_CASE("whatever happens to rows of a real model, their bits are those of a r
       tiny_kind("llama", Precision::kExact, 64),
       tiny_kind("gguf-q4_1", Precision::kHigh, 64),
       tiny_kind("mlx-4bit-g64", Precision::kFast, 64),
+      tiny_kind("gemma3", Precision::kHigh, 64),
+      tiny_kind("mistral-window", Precision::kExact, 64),
   };
   const uint32_t seed = std::random_device{}();
   CAPTURE(seed);
@@ -227,7 +230,7 @@ TEST_CASE("whatever happens to rows of a real model, their bits are those of a r
       CAPTURE(round);
       CAPTURE(kind.name);
       Mix mix(kind, seed + round);
-      run_mix(mix, 16);
+      run_mix(mix, 12);
     }
   }
 }
