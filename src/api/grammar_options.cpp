@@ -11,7 +11,10 @@
 namespace tandem::api {
 namespace {
 
-constexpr const char* kAnyObject = R"({"type":"object"})";
+// Without a bound some models write white space for ever.
+constexpr const char* kShortSpace = R"({"whitespace_pattern":"[ \\t\\n\\r]{0,24}"})";
+constexpr const char* kAnyObject =
+    R"({"type":"object","x-guidance":{"whitespace_pattern":"[ \\t\\n\\r]{0,24}"}})";
 
 AnswerForm schema_form(const Json& value, const std::string& path) {
   Json schema = value;
@@ -20,6 +23,7 @@ AnswerForm schema_form(const Json& value, const std::string& path) {
   if (!schema.is_object() && !schema.is_boolean())
     throw_expected(path, "a JSON schema, an object", value);
   check_schema(schema, path);
+  if (schema.is_object()) schema["x-guidance"] = Json::parse(kShortSpace);
   return {{GrammarKind::kJsonSchema, to_text(schema)}, path};
 }
 

@@ -61,11 +61,12 @@ Json parse_arguments(Fields& function) {
   Json value = *arguments;
   if (value.is_string()) {
     const auto text = value.get<std::string>();
-    // A model may have broken them; the conversation goes on with the text.
-    if (!text.empty() && !Json::accept(text)) return value;
     try {
       value = text.empty() ? Json::object() : parse_ordered_json(text, {}, path + ":");
     } catch (const Error& error) {
+      // A model may have broken them; the conversation goes on with the text.
+      const bool broken = std::string_view(error.what()).find("not valid JSON") != std::string::npos;
+      if (broken) return value;
       throw Error(error.code(), error.what(), path);
     }
   }

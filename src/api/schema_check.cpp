@@ -87,7 +87,7 @@ class Checker {
   void type(const Json& value, const std::string& here) const {
     const auto one = [&](const Json& name) {
       if (name.is_string() && kTypes.contains(name.get_ref<const std::string&>())) return;
-      refuse(here, "there is no type " + describe(name) +
+      refuse(here, "there is no type " + to_text(name) +
                        "; types are string, number, integer, boolean, null, object and array");
     };
     if (!value.is_array()) return one(value);

@@ -182,6 +182,7 @@ class ToolRules {
     if (checked_ && schema.contains("properties") && !schema.contains("additionalProperties"))
       schema["additionalProperties"] = false;
     if (checked_ && schema.size() == 1) schema["additionalProperties"] = false;
+    schema["x-guidance"] = {{"whitespace_pattern", "[ \\n]?"}};
     return schema.dump();
   }
 
