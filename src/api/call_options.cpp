@@ -120,8 +120,8 @@ void refuse_unsupported(Fields& fields) {
   if (fields.integer("best_of", 1, kMaxChoices).value_or(1) > 1)
     refuse(fields.path_of("best_of"), "only 1 is supported; use n for several choices");
   for (const char* name :
-       {"suffix", "functions", "adapter", "hlg", "xtc_probability",
-        "dry_multiplier", "use_beam_search", "audio", "truncate_prompt_tokens"}) {
+       {"suffix", "functions", "adapter", "hlg", "xtc_probability", "dry_multiplier",
+        "use_beam_search", "audio", "truncate_prompt_tokens"}) {
     const Json* value = fields.find(name);
     if (value && !is_off(*value)) refuse(fields.path_of(name), "not supported; leave it out");
   }

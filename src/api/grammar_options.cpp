@@ -173,7 +173,8 @@ std::string lark_of_gbnf(const std::string& text) {
       size_t end = i;
       while (end < all.size() && is_name(all[end])) ++end;
       std::string name(all.substr(i, end - i));
-      for (char& part : name) part = part == '-' ? '_' : part >= 'A' && part <= 'Z' ? part + 32 : part;
+      for (char& part : name)
+        part = part == '-' ? '_' : part >= 'A' && part <= 'Z' ? part + 32 : part;
       out += name == "root" ? "start" : "r_" + name;
       i = end;
     } else if (all.substr(i).starts_with("::=")) {

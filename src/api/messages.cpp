@@ -65,7 +65,8 @@ Json parse_arguments(Fields& function) {
       value = text.empty() ? Json::object() : parse_ordered_json(text, {}, path + ":");
     } catch (const Error& error) {
       // A model may have broken them; the conversation goes on with the text.
-      const bool broken = std::string_view(error.what()).find("not valid JSON") != std::string::npos;
+      const bool broken =
+          std::string_view(error.what()).find("not valid JSON") != std::string::npos;
       if (broken) return value;
       throw Error(error.code(), error.what(), path);
     }

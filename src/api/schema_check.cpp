@@ -13,17 +13,28 @@ const std::set<std::string> kKnown = {
     "anyOf", "oneOf", "allOf", "$ref", "const", "enum", "type", "items", "additionalItems",
     "prefixItems", "minItems", "maxItems", "properties", "additionalProperties",
     "patternProperties", "required", "minProperties", "maxProperties", "minLength", "maxLength",
-    "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-    "multipleOf",
+    "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     // Said of a value, not asked of it.
     "$anchor", "$defs", "definitions", "$schema", "$id", "id", "$comment", "title", "description",
     "default", "readOnly", "writeOnly", "examples", "example", "contentMediaType",
     "contentEncoding", "deprecated", "nullable", "strict"};
 // Those that others know and that ask something of a value.
-const std::set<std::string> kRefused = {
-    "if", "then", "else", "not", "contains", "minContains", "maxContains", "uniqueItems",
-    "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
-    "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"};
+const std::set<std::string> kRefused = {"if",
+                                        "then",
+                                        "else",
+                                        "not",
+                                        "contains",
+                                        "minContains",
+                                        "maxContains",
+                                        "uniqueItems",
+                                        "propertyNames",
+                                        "dependentRequired",
+                                        "dependentSchemas",
+                                        "dependencies",
+                                        "unevaluatedItems",
+                                        "unevaluatedProperties",
+                                        "$dynamicRef",
+                                        "$recursiveRef"};
 const std::set<std::string> kTypes = {"string", "number", "integer", "boolean",
                                       "null",   "object", "array"};
 constexpr int kNodesMax = 20'000;
@@ -39,9 +50,8 @@ class Checker {
 
  private:
   [[noreturn]] void refuse(const std::string& place, const std::string& why) const {
-    throw Error(ErrorCode::kInvalid, path_ + ": at " + (place.empty() ? "the root" : place) + ": " +
-                                         why,
-                path_);
+    throw Error(ErrorCode::kInvalid,
+                path_ + ": at " + (place.empty() ? "the root" : place) + ": " + why, path_);
   }
 
   void walk(const Json& schema, const std::string& place) {
@@ -58,8 +68,9 @@ class Checker {
     if (key == "enum" && (!value.is_array() || value.empty()))
       refuse(here, "enum must be an array with at least one value");
     if (key == "$ref" && (!value.is_string() || !target(value.get_ref<const std::string&>())))
-      refuse(here, "$ref leads nowhere; only references within the schema, such as "
-                   "\"#/$defs/name\", are supported");
+      refuse(here,
+             "$ref leads nowhere; only references within the schema, such as "
+             "\"#/$defs/name\", are supported");
     if (key == "required" && !value.is_array()) refuse(here, "expected an array of names");
     if (key == "items" || key == "additionalProperties" || key == "additionalItems") {
       if (value.is_array()) {

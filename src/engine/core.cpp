@@ -312,8 +312,7 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   deliver(row, std::move(event));
 }
 
-FinishReason Core::choose(Row& row, std::span<const float> logits, int32_t position,
-                          Event& event) {
+FinishReason Core::choose(Row& row, std::span<const float> logits, int32_t position, Event& event) {
   auto* guide = dynamic_cast<TokenGuide*>(row.resource.get());
   TokenLimits limits{.forbidden = row.emitter.forbidden()};
   if (guide) {
@@ -323,8 +322,7 @@ FinishReason Core::choose(Row& row, std::span<const float> logits, int32_t posit
     // when nothing but the end may come.
     if (!limits.any_left()) return row.emitter.finish_now(event);
   }
-  TokenInfo token =
-      row.sampler.next(logits, position, row.request.logprobs, limits, sampler_);
+  TokenInfo token = row.sampler.next(logits, position, row.request.logprobs, limits, sampler_);
   const int32_t id = token.id;
   row.tokens.push_back(id);
   ++stats_.generated_tokens;

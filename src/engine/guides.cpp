@@ -67,9 +67,7 @@ class ThinkingBudget {
 class GrammarState {
  public:
   GrammarState(GrammarMatcher matcher, int64_t vocab_size, std::shared_ptr<GuideThreads> threads)
-      : matcher_(std::move(matcher)),
-        bits_((vocab_size + 31) / 32),
-        threads_(std::move(threads)) {
+      : matcher_(std::move(matcher)), bits_((vocab_size + 31) / 32), threads_(std::move(threads)) {
     start();
   }
   ~GrammarState() { wait(); }
@@ -132,7 +130,9 @@ class RowGuide : public TokenGuide {
     ++*live_;
   }
 
-  std::optional<int32_t> forced() override { return thinking_ ? thinking_->forced() : std::nullopt; }
+  std::optional<int32_t> forced() override {
+    return thinking_ ? thinking_->forced() : std::nullopt;
+  }
   std::span<const uint32_t> mask() override {
     return grammar_ ? grammar_->mask() : std::span<const uint32_t>();
   }

@@ -46,9 +46,9 @@ class GuideThreads {
 // How many tokens a row may think.
 struct ThinkingLimit {
   int tokens_max = 0;
-  bool begun = false;               // by the prompt
-  std::string open, close;          // the tags as text
-  std::vector<int32_t> close_ids;   // what is generated when the budget is spent
+  bool begun = false;              // by the prompt
+  std::string open, close;         // the tags as text
+  std::vector<int32_t> close_ids;  // what is generated when the budget is spent
 };
 
 struct GuideSpec {

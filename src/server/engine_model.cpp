@@ -117,9 +117,9 @@ ChatPrompt EngineModel::encode_chat(const std::string& messages,
   const auto end = ids.last(std::min(ids.size(), kPromptEndTokens));
   const std::string text = card_.tokenizer->decode(end, /*skip_special=*/false);
   prompt.in_reasoning = ends_in_reasoning(format_, text);
-  prompt.thinking = prompt.in_reasoning                                          ? Thinking::kBegun
+  prompt.thinking = prompt.in_reasoning                                       ? Thinking::kBegun
                     : format_.thinks && !ends_behind_reasoning(format_, text) ? Thinking::kMay
-                                                                                 : Thinking::kNone;
+                                                                              : Thinking::kNone;
   return prompt;
 }
 

@@ -258,8 +258,11 @@ LoadedModel load_fake(const FakeOptions& options) {
   spec.base = loaded.card.kv_codec;
   const int64_t groups = std::ssize(loaded.model->info().kv_groups);
   const int64_t context_pages = (options.context_length + kPageTokens - 1) / kPageTokens;
-  loaded.card.kv_bytes_max =
-      options.contexts_in_memory * groups * context_pages * kv_page_bytes(spec, KvSection::kMain);
+  int64_t context_bytes = groups * context_pages * kv_page_bytes(spec, KvSection::kMain);
+  for (const StateSpec& state : loaded.model->info().state_groups) {
+    context_bytes += state_slot_bytes(state);
+  }
+  loaded.card.kv_bytes_max = options.contexts_in_memory * context_bytes;
   return loaded;
 }
 

@@ -102,7 +102,8 @@ class ScriptedModel : public ServedModel {
     for (const auto& message : api::Json::parse(messages))
       text += message["content"].get<std::string>();
     template_variables = variables;
-    return {.ids = encode(text), .in_reasoning = in_reasoning,
+    return {.ids = encode(text),
+            .in_reasoning = in_reasoning,
             .thinking = in_reasoning ? Thinking::kBegun : Thinking::kNone};
   }
   const OutputFormat& output_format() const override { return format; }

@@ -55,13 +55,15 @@ TEST_CASE("in every format calls that the grammar allows are calls to the parser
   };
   const Case cases[] = {
       {ToolFormat::kHermes,
-       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\":\"Bern\"}}\n</tool_call>\n"
+       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
+       "{\"city\":\"Bern\"}}\n</tool_call>\n"
        "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"},
       {ToolFormat::kQwenCoder,
        "<tool_call>\n<function=get_weather>\n<parameter=city>\nBern\n</parameter>\n"
        "</function>\n</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>"},
       {ToolFormat::kGlm,
-       "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>\n</tool_call>\n"
+       "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>\n</"
+       "tool_call>\n"
        "<tool_call>now\n</tool_call>"},
       {ToolFormat::kMiniCpm,
        "<function name=\"get_weather\"><param name=\"city\">Bern</param></function>\n"
@@ -88,8 +90,7 @@ TEST_CASE("in every format calls that the grammar allows are calls to the parser
     const auto grammar = call_grammar(how, Thinking::kNone, kTools, {}, tokenizer());
     CHECK(allowed(grammar, text) == text.size() + 1);
     const auto events = parse(options(format), text);
-    const auto expected =
-        call(0, "get_weather", R"({"city": "Bern"})") + call(1, "now", "{}");
+    const auto expected = call(0, "get_weather", R"({"city": "Bern"})") + call(1, "now", "{}");
     REQUIRE(events.size() == expected.size());
     for (size_t i = 0; i < events.size(); ++i) {
       CHECK(events[i].kind == expected[i].kind);
@@ -131,8 +132,9 @@ TEST_CASE("with text allowed, what begins a call must go on as one") {
   const OutputFormat how;
   const auto grammar =
       call_grammar(how, Thinking::kNone, kTools, {.text_allowed = true}, tokenizer());
-  for (const char* text : {"Hello <b>", "", "I'll look.\n<tool_call>\n{\"name\": \"now\", "
-                                            "\"arguments\": {}}\n</tool_call>"}) {
+  for (const char* text : {"Hello <b>", "",
+                           "I'll look.\n<tool_call>\n{\"name\": \"now\", "
+                           "\"arguments\": {}}\n</tool_call>"}) {
     CAPTURE(text);
     CHECK(allowed(grammar, text) == std::string_view(text).size() + 1);
   }

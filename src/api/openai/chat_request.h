@@ -18,8 +18,8 @@ struct ChatRequest {
   std::string template_variables;  // JSON text of an object: tools, chat_template_kwargs and such
   ToolOptions tools;
   std::optional<int> thinking_budget;  // tokens that the model may think
-  bool include_reasoning = true;  // false: what the model thinks is left out
-  int logprobs = -1;              // -1 = none, N = the chosen token and N alternatives
+  bool include_reasoning = true;       // false: what the model thinks is left out
+  int logprobs = -1;                   // -1 = none, N = the chosen token and N alternatives
   std::vector<std::string> unknown_fields;
 };
 

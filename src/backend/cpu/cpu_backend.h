@@ -182,7 +182,7 @@ class CpuBackend final : public Backend {
   AttentionKernels attention_;
   PromptAttentionKernel prompt_attention_;  // null: as prompt_
   RecurrentKernels recurrent_;
-  bool attend_on_tiles_ = false;            // in the layer at hand
+  bool attend_on_tiles_ = false;  // in the layer at hand
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   SharedBlocks weight_memory_;
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;

@@ -385,8 +385,8 @@ Tensor MlxBackend::latent_attention(const Tensor& q, const Tensor& latent, const
         .heads = o.heads, .kv_heads = 1, .head_dim = key, .v_dim = o.rank, .scale = o.scale};
     const mx::array query =
         mx::reshape(mx::concatenate({rotated_q, absorbed}, 2), {n, o.heads * key});
-    const mx::array sums =
-        attend(query, store_of(step, kv.group), kv.layer, attended, {}, reads(kv.group, 0, step), numerics_);
+    const mx::array sums = attend(query, store_of(step, kv.group), kv.layer, attended, {},
+                                  reads(kv.group, 0, step), numerics_);
     const mx::array out = by_heads(split_heads(sums, o.heads), storage(w.value_up), numerics_);
     return keep(mx::reshape(out, {n, o.heads * o.v_dim}));
   });

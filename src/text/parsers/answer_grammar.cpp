@@ -20,12 +20,12 @@ constexpr int kMoreCallsMax = 15;
 
 // How calls look: what stands around all of them, each, and between two.
 struct CallStyle {
-  std::string open;       // before the first
-  std::string begin;      // before the name
-  std::string name_end;   // behind it
-  std::string end;        // behind the arguments
+  std::string open;      // before the first
+  std::string begin;     // before the name
+  std::string name_end;  // behind it
+  std::string end;       // behind the arguments
   std::string between;
-  std::string close;      // behind the last
+  std::string close;  // behind the last
   enum class Arguments : uint8_t { kJson, kPython, kTags, kGemma } arguments = Arguments::kJson;
   bool one_only = false;
   // kTags and kGemma: around keys and values.
@@ -156,7 +156,9 @@ CallStyle style_of(ToolFormat format, bool new_mistral) {
 class ToolRules {
  public:
   ToolRules(const CallStyle& style, const CallableTool& tool, int number, LarkWriter& lark)
-      : style_(style), lark_(lark), prefix_(std::string("t").append(std::to_string(number)).append("_")) {
+      : style_(style),
+        lark_(lark),
+        prefix_(std::string("t").append(std::to_string(number)).append("_")) {
     schema_ = tool.parameters.empty() ? Json::object() : Json::parse(tool.parameters);
     if (!tool.checked) schema_ = Json{{"type", "object"}};
     ToolSet set;
@@ -167,7 +169,8 @@ class ToolRules {
 
   // An expression for the arguments.
   std::string arguments() {
-    if (style_.arguments == Arguments::kJson || !checked_) return std::string("%json ").append(whole_schema());
+    if (style_.arguments == Arguments::kJson || !checked_)
+      return std::string("%json ").append(whole_schema());
     const auto properties = schema_.find("properties");
     if (properties == schema_.end() || !properties->is_object() || properties->empty())
       return "\"\"";
@@ -318,7 +321,8 @@ std::string escaped_slashes(const std::string& regex) {
 std::string body_rule(const GrammarText& body) {
   switch (body.kind) {
     case GrammarKind::kJsonSchema: return "%json " + body.text;
-    case GrammarKind::kRegex: return std::string("/").append(escaped_slashes(body.text)).append("/");
+    case GrammarKind::kRegex:
+      return std::string("/").append(escaped_slashes(body.text)).append("/");
     case GrammarKind::kLark: return "%lark {\n" + body.text + "\n}";
   }
   return {};
@@ -349,10 +353,9 @@ std::string text_or_calls(const CallStyle& style, const std::vector<CallableTool
              lark.spell(style.end);
   }
   lark.rule("first_call", first);
-  lark.rule("TEXT", lark.is_control(trigger)
-                        ? kAnyText
-                        : std::string(kAnyText) + R"( & ~/(.|\n)*)" + escaped_regex(trigger) +
-                              R"((.|\n)*/)");
+  lark.rule("TEXT", lark.is_control(trigger) ? kAnyText
+                                             : std::string(kAnyText) + R"( & ~/(.|\n)*)" +
+                                                   escaped_regex(trigger) + R"((.|\n)*/)");
   return std::string("(").append(lark.until(trigger)) + " first_call" + more + " | TEXT)";
 }
 
@@ -386,7 +389,11 @@ GrammarText call_grammar(const OutputFormat& format, Thinking thinking,
   lark.rule("call", any_call);
   std::string more;
   if (rules.several && !style.one_only)
-    more.append(" (").append(lark.spell(style.between)).append(" call){0,").append(std::to_string(kMoreCallsMax)).append("}");
+    more.append(" (")
+        .append(lark.spell(style.between))
+        .append(" call){0,")
+        .append(std::to_string(kMoreCallsMax))
+        .append("}");
   more.append(" ").append(lark.spell(style.close));
   lark.rule("calls", lark.spell(style.open) + " call" + more);
   const std::string before = thinking_rules(format, thinking, lark);

@@ -37,8 +37,8 @@ GrammarText text_grammar(const OutputFormat& format, Thinking thinking, const Gr
                          const Tokenizer& tokenizer);
 
 struct CallRules {
-  bool text_allowed = false;  // in place of calls, and before them
-  bool several = true;        // calls
+  bool text_allowed = false;        // in place of calls, and before them
+  bool several = true;              // calls
   std::optional<GrammarText> form;  // what the text must be like: then none before calls
 };
 
