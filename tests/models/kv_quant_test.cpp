@@ -77,8 +77,8 @@ TEST_CASE("SmolLM2: each KV scheme costs no more than it is known to") {
     double kl_max, perplexity_max;
   };
   const Scheme schemes[] = {
-      {kv_affine(8, 64), 5e-3, 1.01}, {kv_affine(4, 64), 2.0, 4.0}, {kv_affine(4, 32), 2.0, 4.0},
-      {kv_turbo(8, 3), 0.2, 1.3},     {kv_turbo(8, 4), 0.1, 1.2},   {kv_turbo(8, 8), 5e-3, 1.01},
+      {kv_affine(8, 64), 2e-3, 1.005}, {kv_affine(4, 64), 0.3, 1.25}, {kv_affine(4, 32), 0.15, 1.2},
+      {kv_turbo(8, 3), 0.1, 1.15},     {kv_turbo(8, 4), 0.03, 1.05},  {kv_turbo(8, 8), 1e-3, 1.005},
   };
   const TestModel test = open_test_model("default", cpu(Precision::kHigh));
   std::vector<Text> texts = read_texts();
@@ -127,9 +127,9 @@ TEST_CASE("SmolLM2 with quantised pages remembers the beginning of a long prompt
   const auto q8 = logits(kv_affine(8, 64), 0);
   MESSAGE("remembered of 31: f16 " << known(reference) << ", 8 bits " << known(q8) << ", KL "
                                    << distance(q8));
-  CHECK(known(reference) >= 24);
+  CHECK(known(reference) >= 20);
   CHECK(known(q8) >= known(reference) - 1);
-  CHECK(distance(q8) < 1e-2);
+  CHECK(distance(q8) < 2e-3);
 
   // Beside two other rows, and in other chunks: the same bits.
   ModelRunner batched(test, kv_affine(8, 64));
@@ -144,3 +144,20 @@ TEST_CASE("SmolLM2 with quantised pages remembers the beginning of a long prompt
   MESSAGE("turbo from 512: " << known(later) << ", KL " << distance(later));
   CHECK(known(later) >= known(reference) - 3);
 }
+
+#ifdef TANDEM_MLX
+TEST_CASE("SmolLM2 with quantised pages: the MLX backend agrees with the CPU backend") {
+  const Ids prompt = {1, 9690, 198, 2683, 359, 253};
+  const TestModel a = open_test_model("default", cpu(Precision::kExact));
+  const TestModel b = open_test_model("default", mlx(Precision::kExact));
+  for (const KvFormat& format : {kv_affine(8, 64), kv_affine(4, 32), kv_turbo(8, 3)}) {
+    CAPTURE(kv_format_name(format));
+    const auto got = ModelRunner(a, format).run(0, prompt, 4);
+    const auto want = ModelRunner(b, format).run(0, prompt, 4);
+    double sum = 0;
+    for (size_t i = 0; i < prompt.size(); ++i) sum += kl(want[i], got[i]);
+    MESSAGE(kv_format_name(format) << ": KL between the backends " << sum / 6);
+    CHECK(sum / 6 < 1e-3);
+  }
+}
+#endif
