@@ -93,7 +93,8 @@ CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
 
 std::string CpuBackend::device() const {
   const int threads = pool_.threads();
-  return device_ + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  const char* refused = tiles_refused() ? " (the system refuses AMX)" : "";
+  return device_ + refused + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 // --- Loading -------------------------------------------------------------------

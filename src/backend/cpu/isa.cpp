@@ -5,41 +5,47 @@
 #if defined(TANDEM_X86)
 #include <cpuid.h>
 
-#include <cstdio>
-
 #include "backend/cpu/kernels/amx.h"
 #endif
 
 namespace tandem::cpu {
 namespace {
 
-std::vector<Isa> detect() {
+struct Found {
   std::vector<Isa> isas = {Isa::kScalar};
+  bool tiles_refused = false;
+};
+
+Found detect() {
+  Found found;
+  [[maybe_unused]] std::vector<Isa>& isas = found.isas;
 #if defined(TANDEM_X86)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__get_cpuid(1, &a, &b, &c, &d)) return isas;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return found;
   const bool osxsave = c & bit_OSXSAVE;
-  if (!osxsave || !(c & bit_AVX) || !(c & bit_FMA) || !(c & bit_F16C)) return isas;
+  if (!osxsave || !(c & bit_AVX) || !(c & bit_FMA) || !(c & bit_F16C)) return found;
   // The registers that the system saves: 6 = xmm and ymm, e6 = also masks and zmm.
   unsigned xcr0 = 0, xcr0_high = 0;
   __asm__("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return isas;
-  if ((xcr0 & 0x6) != 0x6 || !(b & bit_AVX2)) return isas;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
+  if ((xcr0 & 0x6) != 0x6 || !(b & bit_AVX2)) return found;
   isas.push_back(Isa::kAvx2);
   const unsigned wanted = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
   if ((xcr0 & 0xe6) == 0xe6 && (b & wanted) == wanted && (c & bit_AVX512VNNI)) {
     isas.push_back(Isa::kAvx512);
     constexpr unsigned kTiles = 1u << 24 | 1u << 22;  // tiles, of bf16
     if ((d & kTiles) == kTiles && (xcr0 & 0x60000) == 0x60000) {
-      if (amx::permit()) {
-        isas.push_back(Isa::kAmx);
-      } else {
-        std::fprintf(stderr, "the system refuses AMX's tile registers: using AVX-512\n");
-      }
+      found.tiles_refused = !amx::permit();
+      if (!found.tiles_refused) isas.push_back(Isa::kAmx);
     }
   }
 #endif
-  return isas;
+  return found;
+}
+
+const Found& found() {
+  static const Found found = detect();
+  return found;
 }
 
 }  // namespace
@@ -55,10 +61,9 @@ const char* isa_name(Isa isa) {
   return "?";
 }
 
-const std::vector<Isa>& available_isas() {
-  static const std::vector<Isa> isas = detect();
-  return isas;
-}
+const std::vector<Isa>& available_isas() { return found().isas; }
+
+bool tiles_refused() { return found().tiles_refused; }
 
 std::vector<Isa> testable_isas() {
   std::vector<Isa> isas = available_isas();

@@ -17,6 +17,8 @@ const char* isa_name(Isa isa);
 // and F16C; AVX-512 means F, BW, DQ, VL and VNNI; AMX means AVX-512 and tiles of
 // bf16; all with the system's support. Asks the system for the tile registers.
 const std::vector<Isa>& available_isas();
+// The processor has tiles, but the system does not let this process use them.
+bool tiles_refused();
 
 // The same, and the emulation.
 std::vector<Isa> testable_isas();
