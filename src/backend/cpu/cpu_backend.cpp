@@ -94,7 +94,8 @@ CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
 std::string CpuBackend::device() const {
   const int threads = pool_.threads();
   const char* refused = tiles_refused() ? " (the system refuses AMX)" : "";
-  return device_ + refused + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  return device_ + refused + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
 }
 
 // --- Loading -------------------------------------------------------------------
