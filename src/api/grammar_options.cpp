@@ -22,14 +22,19 @@ AnswerForm schema_form(const Json& value, const std::string& path) {
     schema = parse_ordered_json(value.get_ref<const std::string&>(), {}, path + ":");
   if (!schema.is_object() && !schema.is_boolean())
     throw_expected(path, "a JSON schema, an object", value);
-  check_schema(schema, path);
+  std::string refusal;
+  try {
+    check_schema(schema, path);
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
   if (schema.is_object()) schema["x-guidance"] = Json::parse(kShortSpace);
-  return {{GrammarKind::kJsonSchema, to_text(schema)}, path};
+  return {{GrammarKind::kJsonSchema, to_text(schema)}, path, refusal};
 }
 
 AnswerForm grammar_form(const std::string& text, const std::string& path) {
   const bool gbnf = text.find("::=") != std::string::npos;
-  return {{GrammarKind::kLark, gbnf ? lark_of_gbnf(text) : text}, path};
+  return {{GrammarKind::kLark, gbnf ? lark_of_gbnf(text) : text}, path, {}};
 }
 
 AnswerForm choice_form(const Json& choices, const std::string& path) {
@@ -43,11 +48,11 @@ AnswerForm choice_form(const Json& choices, const std::string& path) {
     if (i > 0) rule += " | ";
     rule += json_string(choices[i].get_ref<const std::string&>());
   }
-  return {{GrammarKind::kLark, rule + "\n"}, path};
+  return {{GrammarKind::kLark, rule + "\n"}, path, {}};
 }
 
 AnswerForm regex_form(const std::string& regex, const std::string& path) {
-  return {{GrammarKind::kRegex, regex}, path};
+  return {{GrammarKind::kRegex, regex}, path, {}};
 }
 
 AnswerForm object_form(const std::string& path) {

@@ -88,6 +88,13 @@ void add_service_options(CLI::App& app, ServeOptions& options) {
          "how the model writes calls of tools, if its chat template does not show it")
       ->check(CLI::IsMember(formats))
       ->type_name("NAME");
+  app.add_option_function<std::string>(
+         "--grammar-fallback",
+         [&options](const std::string& how) { options.app.grammar_fallback = how == "prompt"; },
+         "what a schema or grammar that can't be enforced gets: error (default), or prompt, a "
+         "hint to the model and a Warning header")
+      ->check(CLI::IsMember({"error", "prompt"}))
+      ->type_name("error|prompt");
   app.add_flag("--strict-model", options.app.strict_model,
                "answer 404 when a request names another model");
 }

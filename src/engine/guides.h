@@ -69,6 +69,9 @@ class Guides {
   // Error(kInvalid) with what is wrong with the grammar.
   std::unique_ptr<TokenGuide> make(const GuideSpec& spec);
 
+  // Compiles what make will need, so that it only copies. Throws as make does.
+  void prepare(GrammarKind kind, const std::string& grammar) { compile(kind, grammar); }
+
   // Guides made and not disposed of.
   int64_t live() const { return *live_; }
 

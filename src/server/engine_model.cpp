@@ -131,14 +131,21 @@ std::string EngineModel::token_bytes(int32_t id) const {
   return card_.tokenizer ? api::token_bytes(*card_.tokenizer, id) : std::string();
 }
 
+bool EngineModel::template_knows_tools() const {
+  return card_.chat_template && card_.chat_template->source().find("tools") != std::string::npos;
+}
+
+void EngineModel::prepare(const GuideSpec& guide) {
+  if (!guide.kind) return;
+  if (!guides_)
+    throw Error(ErrorCode::kUnsupported,
+                "this model has no tokenizer, so no grammar can be enforced");
+  guides_->prepare(*guide.kind, guide.grammar);
+}
+
 std::unique_ptr<Row> EngineModel::submit(Request request, const GuideSpec& guide) {
   SubmitOptions options;
-  if (guide.any()) {
-    if (!guides_)
-      throw Error(ErrorCode::kUnsupported,
-                  "this model has no tokenizer, so no grammar can be enforced");
-    options.resource = guides_->make(guide);
-  }
+  if (guide.any() && guides_) options.resource = guides_->make(guide);
   return std::make_unique<StreamRow>(engine_.submit(std::move(request), std::move(options)));
 }
 

@@ -20,11 +20,13 @@ class EngineModel : public ServedModel {
   bool has_chat_template() const override { return card_.chat_template != nullptr; }
   std::vector<int32_t> encode(std::string_view text) const override;
   ChatPrompt encode_chat(const std::string& messages, const std::string& variables) const override;
+  bool template_knows_tools() const override;
   const OutputFormat& output_format() const override { return format_; }
   const std::vector<int32_t>& marker_ids() const override { return marker_ids_; }
   std::vector<int32_t> encode_marks(std::string_view text) const override;
   std::string token_bytes(int32_t id) const override;
   const Tokenizer* tokenizer_of() const override { return card_.tokenizer.get(); }
+  void prepare(const GuideSpec& guide) override;
   std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) override;
   // Not while one step takes so long that the engine must be taken for stuck.
   bool ready() const override;

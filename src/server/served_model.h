@@ -48,6 +48,8 @@ class ServedModel {
   // template refuses them.
   virtual ChatPrompt encode_chat(const std::string& messages,
                                  const std::string& variables) const = 0;
+  // False if the chat template would leave tools out.
+  virtual bool template_knows_tools() const = 0;
   // How the model marks reasoning and calls of tools.
   virtual const OutputFormat& output_format() const = 0;
   // The control tokens among the marks, ascending.
@@ -60,6 +62,8 @@ class ServedModel {
   // Null if there is none.
   virtual const Tokenizer* tokenizer_of() const = 0;
 
+  // Compiles the grammar, for submit to find it so. Throws what Guides::make throws.
+  virtual void prepare(const GuideSpec& guide) = 0;
   // Throws what Engine::submit and Guides::make throw.
   virtual std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) = 0;
 

@@ -102,10 +102,12 @@ class ScriptedModel : public ServedModel {
     for (const auto& message : api::Json::parse(messages))
       text += message["content"].get<std::string>();
     template_variables = variables;
+    last_messages = messages;
     return {.ids = encode(text),
             .in_reasoning = in_reasoning,
             .thinking = in_reasoning ? Thinking::kBegun : Thinking::kNone};
   }
+  bool template_knows_tools() const override { return knows_tools; }
   const OutputFormat& output_format() const override { return format; }
   const std::vector<int32_t>& marker_ids() const override { return no_ids_; }
   std::string token_bytes(int32_t id) const override {
@@ -119,6 +121,9 @@ class ScriptedModel : public ServedModel {
 
   std::vector<int32_t> encode_marks(std::string_view text) const override { return encode(text); }
   const Tokenizer* tokenizer_of() const override { return nullptr; }
+  void prepare(const GuideSpec& guide) override {
+    if (guide.grammar == "bad") throw Error(ErrorCode::kInvalid, "no grammar");
+  }
   std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) override;
 
   // Rows submitted so far and not dropped by the server.
@@ -138,6 +143,8 @@ class ScriptedModel : public ServedModel {
   bool tokenizer = true;
   OutputFormat format;
   bool in_reasoning = false;
+  bool knows_tools = true;
+  mutable std::string last_messages;
   GuideSpec last_guide;
   mutable std::string template_variables;  // of the last prompt
 

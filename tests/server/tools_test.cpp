@@ -69,3 +69,34 @@ TEST_CASE("what follows a prompt that began the reasoning is reasoning") {
   CHECK(message["reasoning_content"] == "Hm.");
   CHECK(message["content"] == "Yes.");
 }
+
+TEST_CASE("a template that knows no tools gets them in the system message, and results as text") {
+  TestServer server(says("ok"));
+  server.model.knows_tools = false;
+  server.ask(post(
+      kChatPath,
+      R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"1",)"
+      R"("function":{"name":"add","arguments":"{\"b\":1}"}}]},{"role":"tool","tool_call_id":"1",)"
+      R"("content":"two"}],"tools":[{"type":"function","function":{"name":"add"}}]})"));
+  const auto messages = api::Json::parse(server.model.last_messages);
+  REQUIRE(messages.size() == 4);
+  CHECK(messages[0]["content"].get<std::string>().find(R"("name":"add")") != std::string::npos);
+  CHECK(messages[2]["content"] ==
+        "<tool_call>\n{\"name\":\"add\",\"arguments\":{\"b\":1}}\n</tool_call>");
+  CHECK(messages[3]["role"] == "user");
+  CHECK(messages[3]["content"] == "<tool_response>\ntwo\n</tool_response>");
+}
+
+TEST_CASE("a schema that can't be enforced is 400, or with --grammar-fallback prompt a hint") {
+  TestServer server(says("{}"));
+  const auto request =
+      post(kChatPath,
+           R"({"messages":[{"role":"user","content":"hi"}],"guided_json":{"type":"strnig"}})");
+  CHECK(status_of(server.ask(request)) == 400);
+  server.app.options.grammar_fallback = true;
+  const auto reply = server.ask(request);
+  CHECK(status_of(reply) == 200);
+  CHECK(header_of(reply, "Warning").find("strnig") != std::string::npos);
+  CHECK(server.model.last_messages.find("strnig") != std::string::npos);
+  CHECK_FALSE(server.model.last_guide.kind);
+}

@@ -26,6 +26,36 @@ api::CallHead make_head(const char* prefix, const api::CallOptions& options, boo
           .token_bytes = [&model = app.model](int32_t id) { return model.token_bytes(id); }};
 }
 
+std::string prepare_guide(GuideSpec& guide, const std::string& param, const std::string& refusal,
+                          App& app) {
+  try {
+    if (!refusal.empty()) throw Error(ErrorCode::kInvalid, refusal, param);
+    app.model.prepare(guide);
+    return {};
+  } catch (const Error& error) {
+    const bool can_fall_back =
+        error.code() == ErrorCode::kInvalid || error.code() == ErrorCode::kUnsupported;
+    if (app.options.grammar_fallback && can_fall_back) {
+      guide.kind.reset();
+      return error.what();
+    }
+    // The grammar's compiler knows no field.
+    if (!error.param().empty()) throw;
+    throw Error(error.code(), param + ": " + error.what(), param);
+  }
+}
+
+void add_warning(const std::string& why, HttpReply& reply) {
+  std::string text = "199 tandem \"not enforced: ";
+  for (const char c : why) {
+    if (c == '"' || c == '\\')
+      text += '\'';
+    else
+      text += c >= 0x20 && c < 0x7F ? c : ' ';
+  }
+  reply.headers.emplace_back("Warning", text + '"');
+}
+
 void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,
                     const ChoiceOptions& choices, App& app,
                     std::vector<std::unique_ptr<Row>>& rows) {
@@ -35,14 +65,7 @@ void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt
     request.logprobs = choices.logprobs.generated;
     request.prompt_logprobs = choices.logprobs.prompt;
     request.shown_ids = choices.shown_ids;
-    try {
-      rows.push_back(app.model.submit(std::move(request), choices.guide));
-    } catch (const Error& error) {
-      // The grammar's compiler knows no field.
-      if (!choices.guide.kind || !error.param().empty()) throw;
-      if (error.code() != ErrorCode::kInvalid) throw;
-      throw Error(error.code(), choices.guide_param + ": " + error.what(), choices.guide_param);
-    }
+    rows.push_back(app.model.submit(std::move(request), choices.guide));
   }
 }
 

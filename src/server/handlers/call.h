@@ -7,6 +7,7 @@
 #include "api/call_options.h"
 #include "api/reply_writer.h"
 #include "server/app.h"
+#include "server/http.h"
 
 namespace tandem::server {
 
@@ -29,8 +30,16 @@ struct ChoiceOptions {
   uint64_t seed = 0;
   std::vector<int32_t> shown_ids;  // see Request
   GuideSpec guide;
-  std::string guide_param;  // the field that asks for the grammar
 };
+
+// Compiles the grammar of `guide`. Throws Error naming `param` when it can't be
+// enforced, unless the server falls back to prompts: then returns why, and empties
+// the grammar of `guide`. `refusal`, if any, is a reason known before.
+std::string prepare_guide(GuideSpec& guide, const std::string& param, const std::string& refusal,
+                          App& app);
+
+// The header that says so.
+void add_warning(const std::string& why, HttpReply& reply);
 
 // Submits the n choices of one prompt, in order, onto `rows`.
 void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,

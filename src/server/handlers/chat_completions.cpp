@@ -1,4 +1,5 @@
 #include "api/openai/chat_reply.h"
+#include "api/tool_prompt.h"
 #include "server/generation.h"
 #include "server/handlers/call.h"
 #include "server/handlers/handlers.h"
@@ -51,7 +52,8 @@ Guided grammar_of(const api::openai::ChatRequest& in, const ChatPrompt& prompt, 
   const bool must_call =
       in.tools.choice == api::ToolChoice::kRequired || in.tools.choice == api::ToolChoice::kNamed;
   const bool calls = in.tools.any() && (must_call || form || api::any_strict(in.tools));
-  if (!tokenizer || (!calls && !form)) return {};
+  if (!calls && !form) return {};
+  if (!tokenizer) return {.spec = {}, .param = form ? form->param : "tools"};
   const CallRules rules{.text_allowed = !must_call,
                         .several = in.tools.parallel && in.tools.named.empty(),
                         .form = form && !must_call ? std::optional(form->grammar) : std::nullopt};
@@ -60,6 +62,16 @@ Guided grammar_of(const api::openai::ChatRequest& in, const ChatPrompt& prompt, 
             : text_grammar(format, prompt.thinking, form->grammar, *tokenizer);
   return {.spec = {.kind = grammar.kind, .grammar = grammar.text, .thinking = {}},
           .param = calls ? "tools" : form->param};
+}
+
+// What is asked for in words when no grammar can see to it.
+std::string hint_of(const api::openai::ChatRequest& in) {
+  if (!in.options.form) return "Answer with a call of a tool, and nothing else.";
+  const auto& grammar = in.options.form->grammar;
+  const char* how = grammar.kind == GrammarKind::kJsonSchema ? "with JSON of this schema"
+                    : grammar.kind == GrammarKind::kRegex ? "with text of this regular expression"
+                                                          : "with text of this grammar";
+  return std::string("Answer ") + how + " only, without any other text:\n" + grammar.text;
 }
 
 Guided guide_of(const api::openai::ChatRequest& in, const ChatPrompt& prompt, const App& app) {
@@ -80,21 +92,29 @@ HttpReply chat_completions(const api::openai::ChatRequest& in, App& app) {
   check_model(in.options, app);
   check_can_chat(app);
   api::check_text_size(in.messages.size(), app.model.facts());
-  auto prompt = app.model.encode_chat(in.messages, in.template_variables);
+  const std::string messages =
+      app.model.template_knows_tools() ? in.messages : api::describe_tools(in.messages, in.tools);
+  auto prompt = app.model.encode_chat(messages, in.template_variables);
+  Guided guided = guide_of(in, prompt, app);
+  const std::string refusal = in.options.form ? in.options.form->refusal : "";
+  const std::string warning = prepare_guide(guided.spec, guided.param, refusal, app);
+  if (!warning.empty())
+    prompt = app.model.encode_chat(api::with_hint(messages, hint_of(in)), in.template_variables);
   auto output = output_of(in, prompt, app);
-  const Guided guided = guide_of(in, prompt, app);
   std::vector<std::unique_ptr<Row>> rows;
   submit_choices(in.options, std::move(prompt.ids),
                  {.builtin_max_tokens = 0,
                   .logprobs = {.generated = in.logprobs},
                   .seed = in.options.seed.value_or(random_u64()),
                   .shown_ids = app.model.marker_ids(),
-                  .guide = guided.spec,
-                  .guide_param = guided.param},
+                  .guide = guided.spec},
                  app, rows);
   auto head = make_head("chatcmpl-", in.options, in.logprobs >= 0, app);
   auto write = in.options.stream ? api::openai::chat_stream : api::openai::chat_reply;
-  return generation_reply(std::move(rows), write(std::move(head), in.options.n, std::move(output)));
+  auto reply =
+      generation_reply(std::move(rows), write(std::move(head), in.options.n, std::move(output)));
+  if (!warning.empty()) add_warning(warning, reply);
+  return reply;
 }
 
 }  // namespace tandem::server
