@@ -43,7 +43,8 @@ void add_result(const Json& message, Json& out) {
 
 std::string describe_tools(const std::string& messages, const ToolOptions& tools) {
   Json out = Json::array();
-  for (Json& message : Json::parse(messages).get_ref<Json::array_t&>()) {
+  Json parsed = Json::parse(messages);
+  for (Json& message : parsed) {
     if (message["role"] == "tool") {
       add_result(message, out);
     } else {
