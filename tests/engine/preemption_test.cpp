@@ -40,12 +40,12 @@ TEST_CASE("rows that had to give their pages back deliver what they deliver alon
     gated.on_forward = [&](const Step&) { gate.pass(); };
     auto e = engine(gated, {.max_rows = 5, .step_tokens = 40, .stream_events_max = 200});
     std::vector<std::shared_ptr<Stream>> streams;
-    for (int i = 0; i < 8; ++i) streams.push_back(e->submit(request(prompt(60, i + 1), 150)));
+    for (int i = 0; i < 8; ++i) streams.push_back(e->submit(request(prompt(60, i + 1), 190)));
     gate.open();
     for (int i = 0; i < 8; ++i) {
       const Collected all = collect(*streams[i]);
-      CHECK(all.ids == fake_greedy(prompt(60, i + 1), 150, fake));
-      CHECK(all.last.usage.generated_tokens == 150);
+      CHECK(all.ids == fake_greedy(prompt(60, i + 1), 190, fake));
+      CHECK(all.last.usage.generated_tokens == 190);
     }
     CHECK(e->stats().preemptions > 0);
     CHECK(e->stats().finished_error == 0);
