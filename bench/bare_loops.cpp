@@ -507,7 +507,7 @@ void report(const Bench& bench, const std::vector<Problem*>& problems, double pe
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::stoi(argv[1]) : 1;
-  const bool tiles = amx_permit();
+  const bool tiles = permit();
   std::vector<Problem*> problems;
   for (const int64_t tokens : {1, 4, 16, 512}) problems.push_back(new Problem(tokens));
   std::printf("%d thread(s); %ld x %ld; tokens: TOPS (share of the instruction's peak)\n", threads,

@@ -112,6 +112,7 @@ class Stack {
   // One step: each of `rows` rows takes tokens [begin, end).
   void step(int rows, int begin, int end) {
     std::vector<int32_t> tokens, positions, token_row, row_start = {0}, pages, table = {0}, outputs;
+    const std::vector<int32_t> prompt_length(rows, end - begin > 1 ? end : 0);
     for (int r = 0; r < rows; r++) {
       for (int p = begin; p < end; p++) {
         tokens.push_back((p * 7919 + r) % kVocabulary);
@@ -131,6 +132,7 @@ class Stack {
     step.positions = positions;
     step.token_row = token_row;
     step.row_start = row_start;
+    step.prompt_length = prompt_length;
     step.kv = stores;
     step.tables = tables;
     step.outputs = outputs;

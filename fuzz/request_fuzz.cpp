@@ -23,7 +23,7 @@ void check_row(const tandem::api::CallOptions& options) {
 }
 
 template <typename Parse>
-void check(const nlohmann::json& body, Parse&& parse) {
+void check(const nlohmann::ordered_json& body, Parse&& parse) {
   try {
     check_row(parse(body).options);
   } catch (const tandem::Error&) {
@@ -33,9 +33,9 @@ void check(const nlohmann::json& body, Parse&& parse) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  nlohmann::json body;
+  nlohmann::ordered_json body;
   try {
-    body = tandem::parse_json({reinterpret_cast<const char*>(data), size}, {}, "the body");
+    body = tandem::parse_ordered_json({reinterpret_cast<const char*>(data), size}, {}, "the body");
   } catch (const tandem::Error&) {
     return 0;
   }

@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "sched": [INTEGERS],
     "engine": BELOW_ENGINE,
     "api": ["text", "sched"],
-    "server": ["api", "engine"],
+    "server": ["text", "api", "engine"],
     "host": ["engine", "server", "backend/cpu", "backend/mlx"],
     "cli": [*ABOVE, "host", "backend/cpu", "backend/mlx"],
 }

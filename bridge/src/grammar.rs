@@ -78,16 +78,17 @@ impl Grammars {
 /// Fills `bits` with the tokens that may come next.
 pub fn mask(matcher: &mut Matcher, bits: &mut [u32]) -> Outcome<()> {
     let allowed = matcher.compute_mask_or_eos().map_err(internal)?;
+    // It has room for one token more than the vocabulary, so perhaps a word more.
     let allowed = allowed.as_slice();
-    if bits.len() < allowed.len() {
+    let words = allowed.len().min(bits.len());
+    if allowed[words..].iter().any(|&word| word != 0) {
         return Err(invalid(format!(
-            "the mask has {} words where the vocabulary needs {}",
-            bits.len(),
-            allowed.len()
+            "the mask has {} words, fewer than the vocabulary needs",
+            bits.len()
         )));
     }
     bits.fill(0);
-    bits[..allowed.len()].copy_from_slice(allowed);
+    bits[..words].copy_from_slice(&allowed[..words]);
     Ok(())
 }
 

@@ -120,17 +120,10 @@ void refuse_unsupported(Fields& fields) {
   if (fields.integer("best_of", 1, kMaxChoices).value_or(1) > 1)
     refuse(fields.path_of("best_of"), "only 1 is supported; use n for several choices");
   for (const char* name :
-       {"suffix", "functions", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-        "structured_outputs", "grammar", "json_schema", "adapter", "hlg", "xtc_probability",
-        "dry_multiplier", "use_beam_search", "audio", "truncate_prompt_tokens"}) {
+       {"suffix", "functions", "adapter", "hlg", "xtc_probability", "dry_multiplier",
+        "use_beam_search", "audio", "truncate_prompt_tokens"}) {
     const Json* value = fields.find(name);
     if (value && !is_off(*value)) refuse(fields.path_of(name), "not supported; leave it out");
-  }
-  if (const Json* format = fields.object("response_format")) {
-    Fields inner(*format, fields.path_of("response_format"));
-    const auto type = inner.string("type").value_or("text");
-    if (type != "text")
-      refuse(inner.path_of("type"), "\"" + type + "\" is not supported yet, only \"text\"");
   }
 }
 
@@ -156,9 +149,10 @@ CallOptions parse_call_options(Fields& fields) {
     Fields inner(*stream_options, fields.path_of("stream_options"));
     options.include_usage = inner.boolean("include_usage").value_or(false);
   }
+  options.form = parse_answer_form(fields);
   refuse_unsupported(fields);
-  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "parallel_tool_calls"});
+  fields.ignore(
+      {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
   return options;
 }
 

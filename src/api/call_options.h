@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/grammar_options.h"
 #include "api/sampling_defaults.h"
 #include "sched/request.h"
 
@@ -28,6 +29,7 @@ struct CallOptions {
   bool stream = false;
   bool include_usage = false;  // one more chunk with the usage at the end of a stream
   bool return_token_ids = false;
+  std::optional<AnswerForm> form;  // none: free text
 };
 
 // What a request is checked against and completed with.

@@ -7,8 +7,9 @@
 
 namespace tandem::api {
 
-using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
+// Objects keep the order of their keys: what clients send is shown to models.
+using Json = nlohmann::ordered_json;
+using OrderedJson = Json;
 
 // One line; bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const OrderedJson& value);

@@ -1,6 +1,7 @@
 #include "api/messages.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/fields.h"
 #include "base/error.h"
@@ -53,34 +54,75 @@ std::string parse_content(Fields& fields, bool may_be_absent) {
 }
 
 // Templates iterate over arguments as a mapping; the wire sends JSON text.
-Json parse_tool_calls(const Json& calls, const std::string& path) {
-  Json parsed = calls;
-  for (size_t i = 0; i < parsed.size(); ++i) {
-    const auto place = path + "[" + std::to_string(i) + "].function";
-    auto& call = parsed[i];
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
-      throw_expected(place, "an object", call);
-    auto& arguments = call["function"]["arguments"];
-    if (!arguments.is_string()) continue;
-    const auto text = arguments.get<std::string>();
+Json parse_arguments(Fields& function) {
+  const auto path = function.path_of("arguments");
+  const Json* arguments = function.find("arguments");
+  if (!arguments) return Json::object();
+  Json value = *arguments;
+  if (value.is_string()) {
+    const auto text = value.get<std::string>();
     try {
-      arguments = text.empty() ? Json::object() : parse_json(text, {}, place + ".arguments:");
+      value = text.empty() ? Json::object() : parse_ordered_json(text, {}, path + ":");
     } catch (const Error& error) {
-      throw Error(error.code(), error.what(), place + ".arguments");
+      // A model may have broken them; the conversation goes on with the text.
+      const bool broken =
+          std::string_view(error.what()).find("not valid JSON") != std::string::npos;
+      if (broken) return value;
+      throw Error(error.code(), error.what(), path);
     }
   }
+  if (!value.is_object()) throw_expected(path, "a JSON object, as text or as it is", value);
+  return value;
+}
+
+Json parse_tool_call(const Json& call, const std::string& path, std::set<std::string>& ids) {
+  Fields fields(call, path);
+  const Json* function = fields.object("function");
+  if (!function) throw_expected(fields.path_of("function"), "an object", call);
+  Fields inner(*function, fields.path_of("function"));
+  const auto name = inner.string("name");
+  if (!name)
+    throw Error(ErrorCode::kInvalid, inner.path_of("name") + ": required", inner.path_of("name"));
+  Json out = {{"type", "function"},
+              {"function", {{"name", *name}, {"arguments", parse_arguments(inner)}}}};
+  if (const auto id = fields.string("id")) {
+    ids.insert(*id);
+    out["id"] = *id;
+  }
+  return out;
+}
+
+Json parse_tool_calls(const Json& calls, const std::string& path, std::set<std::string>& ids) {
+  Json parsed = Json::array();
+  for (size_t i = 0; i < calls.size(); ++i)
+    parsed.push_back(parse_tool_call(calls[i], path + "[" + std::to_string(i) + "]", ids));
   return parsed;
 }
 
-Json normalise_message(const Json& message, const std::string& path) {
+// A result must answer a call of the conversation: otherwise it is a way to
+// put words into the model's context that nobody asked for.
+void check_result(Fields& fields, const std::set<std::string>& ids) {
+  const auto id = fields.string("tool_call_id");
+  if (!id || ids.contains(*id)) return;
+  const auto path = fields.path_of("tool_call_id");
+  throw Error(ErrorCode::kInvalid,
+              path + ": no message before has a tool call with this id: " + describe(Json(*id)),
+              path);
+}
+
+// `ids` are those of the calls so far.
+Json normalise_message(const Json& message, const std::string& path, std::set<std::string>& ids) {
   Fields fields(message, path);
   Json out = Json::object();
   out["role"] = parse_role(fields);
   out["content"] = parse_content(fields, out["role"] == "assistant");
+  if (out["role"] == "tool") check_result(fields, ids);
   for (const char* name : {"name", "tool_call_id", "reasoning_content"})
     if (auto value = fields.string(name)) out[name] = *value;
+  if (auto reasoning = fields.string("reasoning"); reasoning && !out.contains("reasoning_content"))
+    out["reasoning_content"] = *reasoning;
   if (const Json* calls = fields.array("tool_calls"); calls && !calls->empty())
-    out["tool_calls"] = parse_tool_calls(*calls, fields.path_of("tool_calls"));
+    out["tool_calls"] = parse_tool_calls(*calls, fields.path_of("tool_calls"), ids);
   return out;
 }
 
@@ -90,9 +132,10 @@ std::string normalise_messages(const Json& messages, const std::string& path) {
   if (messages.empty())
     throw Error(ErrorCode::kInvalid, path + ": expected at least one message", path);
   Json out = Json::array();
+  std::set<std::string> ids;
   for (size_t i = 0; i < messages.size(); ++i)
-    out.push_back(normalise_message(messages[i], path + "[" + std::to_string(i) + "]"));
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+    out.push_back(normalise_message(messages[i], path + "[" + std::to_string(i) + "]", ids));
+  return to_text(out);
 }
 
 }  // namespace tandem::api

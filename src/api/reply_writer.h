@@ -52,6 +52,9 @@ class ReplyWriter {
   // A stream that has begun ends with this instead of finish.
   virtual void fail(const Error& error, std::string& out) = 0;
 
+  // False when what comes of this row any more would be dropped: it may end early.
+  virtual bool wants_more(int /*row*/) const { return true; }
+
   virtual bool streams() const = 0;  // server-sent events; otherwise one JSON body
 };
 

@@ -30,16 +30,20 @@ Tensor Backend::moe(const Tensor&, const MoeWeights&, const MoeOptions&, const T
   unsupported("moe");
 }
 
-Tensor Backend::gated_delta(const Tensor&, const Weight&, const Weight&, const Weight&,
-                            const Weight&, const GatedDeltaOptions&, KvRef, const Step&) {
+Weight Backend::load_experts(std::span<const StoredExpert>) { unsupported("load_experts"); }
+
+Tensor Backend::gated_delta(const Tensor&, const GatedDeltaWeights&, const GatedDeltaOptions&,
+                            KvRef, const Step&) {
   unsupported("gated_delta");
 }
 
-Tensor Backend::short_conv(const Tensor&, const Weight&, KvRef, const Step&) {
+Tensor Backend::short_conv(const Tensor&, const Weight&, int, KvRef, const Step&) {
   unsupported("short_conv");
 }
 
-Tensor Backend::latent_attention(const Tensor&, const Tensor&, const Weight&, const Weight&,
+Weight Backend::load_heads(std::span<const StoredMatrix>) { unsupported("load_heads"); }
+
+Tensor Backend::latent_attention(const Tensor&, const Tensor&, const LatentWeights&,
                                  const LatentOptions&, KvRef, const Step&) {
   unsupported("latent_attention");
 }

@@ -28,7 +28,7 @@ enum class Precision : uint8_t { kExact, kHigh, kFast };
 
 const char* precision_name(Precision precision);
 
-enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu2 };
+enum class Activation : uint8_t { kSilu, kGelu, kGeluTanh, kRelu2, kSigmoid };
 
 struct BackendOptions {
   Precision precision = Precision::kHigh;
@@ -77,33 +77,75 @@ struct AttentionOptions {
   Weight sinks;       // [1, H] extra logit per head; empty = none
 };
 
+// One expert of a mixture as stored: a gated MLP.
+struct StoredExpert {
+  StoredMatrix gate;  // [F, D]
+  StoredMatrix up;    // [F, D]
+  StoredMatrix down;  // [D, F]
+};
+
 struct MoeWeights {
   Weight router;       // [E, D]
   Weight router_bias;  // [1, E] added for the choice only; empty = none
-  Weight gate_up;      // [E * 2F, D], experts in order
-  Weight down;         // [E * D, F]
+  Weight experts;      // of load_experts
 };
 
 struct MoeOptions {
-  int experts = 0;
   int top_k = 0;
   Activation activation = Activation::kSilu;
   bool sigmoid_scores = false;   // else softmax
   bool normalize_scores = true;  // over the chosen experts
   float score_scale = 1.0f;
+  // Experts in `groups` equal groups, of which the `groups_kept` with the best score
+  // take part: the sum of a group's two best, or only the best. 1 = no groups.
+  int groups = 1;
+  int groups_kept = 1;
+  bool group_by_best = false;
 };
 
 // Gated delta rule. Source: Gated DeltaNet, arXiv:2412.06464.
+// Value head h reads key head h / (v_heads / k_heads).
+struct GatedDeltaWeights {
+  Weight conv;      // [1, W * C], tap by tap, the oldest first; C = 2 Hk Dk + Hv Dv
+  Weight decay;     // [1, Hv] A < 0: a token keeps exp(A softplus(a + bias)) of the state
+  Weight bias;      // [1, Hv]
+  Weight out_norm;  // [1, Dv]
+};
+
 struct GatedDeltaOptions {
   int k_heads = 0, v_heads = 0, k_dim = 0, v_dim = 0, conv_width = 0;
   float norm_eps = 1e-6f;
+
+  int64_t channels() const { return int64_t{2} * k_heads * k_dim + int64_t{v_heads} * v_dim; }
+  StateSpec state() const {
+    return {.layers = 1,
+            .conv_floats = channels() * (conv_width - 1),
+            .recurrent_floats = int64_t{v_heads} * k_dim * v_dim};
+  }
 };
 
-// Multi-head latent attention, absorbed form. Source: DeepSeek-V2, arXiv:2405.04434.
+// Multi-head latent attention, absorbed form at every row count: keys and values
+// stay compressed, q is projected into their space. Source: DeepSeek-V2, arXiv:2405.04434.
+struct LatentWeights {
+  Weight norm;      // [1, R] of the latent
+  Weight key_up;    // of load_heads: each [R, nope_dim]
+  Weight value_up;  // of load_heads: each [v_dim, R]
+};
+
 struct LatentOptions {
-  int heads = 0, rank = 0, rope_dim = 0, nope_dim = 0, v_dim = 0;
+  int heads = 0;
+  int rank = 0;      // R
+  int rope_dim = 0;  // of q and of the one key that all heads share
+  int nope_dim = 0;
+  int v_dim = 0;
   float scale = 0;
+  float norm_eps = 1e-6f;
   const Rope* rope = nullptr;
+
+  // What a token keeps: key [rope_dim + R] and, laid out for the sum over keys, value [R].
+  KvSpec kv() const {
+    return {.layers = 1, .kv_heads = 1, .k_dim = rope_dim + rank, .v_dim = rank};
+  }
 };
 
 class Backend {
@@ -121,6 +163,10 @@ class Backend {
   // Gate and up for gate_up(), both [F, D]; bias [2F] or none, gate first.
   virtual Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
                               std::span<const float> bias = {}) = 0;
+  // All experts of a mixture, of the same shapes. [E, D]
+  virtual Weight load_experts(std::span<const StoredExpert> experts);
+  // One dense matrix [out, in] for each head, of the same shape. [H * out, in]
+  virtual Weight load_heads(std::span<const StoredMatrix> heads);
   // A vector of floats, e.g. a norm's weight. [1, size]
   virtual Weight load_vector(std::span<const float> values) = 0;
   virtual int64_t weight_bytes() const = 0;
@@ -160,23 +206,31 @@ class Backend {
   // act(x W^T + b). [n, F]
   virtual Tensor linear_act(const Tensor& x, const Weight& w, Activation activation);
 
-  // Sum over the chosen experts in ascending id, plus residual.
+  // Sum over the chosen experts in ascending id, plus residual. Of equal scores the
+  // lower id is chosen.
   virtual Tensor moe(const Tensor& x, const MoeWeights& w, const MoeOptions& options,
                      const Tensor& residual);
 
-  // Recurrent layers: token by token within a row, state in `states[ref.group]`.
-  virtual Tensor gated_delta(const Tensor& x, const Weight& in, const Weight& conv,
-                             const Weight& decay, const Weight& out_norm,
+  // Recurrent layers: token by token within a row, state in step.states[ref.group].
+  // x [n, q k v z b a]: q and k [Hk Dk], v and z [Hv Dv], b and a [Hv]. q, k and v
+  // pass a causal convolution and silu; then S = decay S + k (sigmoid(b) (v - S^T k))^T,
+  // o = S^T q; norm(o) * silu(z). Returns [n, Hv Dv].
+  virtual Tensor gated_delta(const Tensor& x, const GatedDeltaWeights& w,
                              const GatedDeltaOptions& options, KvRef ref, const Step& step);
-  virtual Tensor short_conv(const Tensor& x, const Weight& conv, KvRef ref, const Step& step);
+  // x [n, b c u], each [D]: c * conv(b * u), causal, `width` taps [1, W * D]. [n, D]
+  // Source: LFM2, arXiv:2511.23404.
+  virtual Tensor short_conv(const Tensor& x, const Weight& taps, int width, KvRef ref,
+                            const Step& step);
 
-  // Writes the compressed latent of the step's tokens and attends over it.
-  virtual Tensor latent_attention(const Tensor& q, const Tensor& latent, const Weight& key_up,
-                                  const Weight& value_up, const LatentOptions& options, KvRef kv,
-                                  const Step& step);
+  // q [n, H (nope_dim + rope_dim)], latent [n, R + rope_dim]: norms the latent's first R,
+  // rotates q's and the latent's last rope_dim, writes the latent into the pages of
+  // the step's tokens and attends over it. Returns [n, H * v_dim].
+  virtual Tensor latent_attention(const Tensor& q, const Tensor& latent, const LatentWeights& w,
+                                  const LatentOptions& options, KvRef kv, const Step& step);
 
   // Small ops for what the large ones do not cover.
   virtual Tensor add(const Tensor& a, const Tensor& b) = 0;
+  // b [n, width of a], or [n, 1] for one factor a token.
   virtual Tensor multiply(const Tensor& a, const Tensor& b) = 0;
   virtual Tensor scale(const Tensor& x, float factor) = 0;
   virtual Tensor activate(const Tensor& x, Activation activation) = 0;

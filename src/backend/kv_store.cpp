@@ -112,6 +112,11 @@ void check_kv_spec(const KvSpec& spec) {
   }
 }
 
+int64_t state_slot_bytes(const StateSpec& spec) {
+  return spec.layers * (spec.conv_floats + spec.recurrent_floats) *
+         static_cast<int64_t>(sizeof(float));
+}
+
 int64_t kv_page_bytes(const KvSpec& spec, KvSection section) {
   int64_t bytes = 0;
   for (int layer = 0; layer < spec.layers; ++layer) {

@@ -123,15 +123,26 @@ struct StateSpec {
   int64_t recurrent_floats = 0;  // per layer and slot
 };
 
-// Fixed-size recurrent state, one slot a row. Engine thread only.
+// Bytes of one slot over all layers of the group.
+int64_t state_slot_bytes(const StateSpec& spec);
+
+// Fixed-size recurrent state in f32, one slot a row. A slot holds anything until
+// it is cleared. Engine thread only.
 class StateStore {
  public:
   virtual ~StateStore() = default;
   virtual const StateSpec& spec() const = 0;
+  // Slots addressable now. grow() raises it, keeping contents; throws
+  // Error(kPoolExhausted) when memory cannot be had.
   virtual int64_t slots() const = 0;
   virtual void grow(int64_t slots) = 0;
   virtual void clear_slot(int32_t slot) = 0;
   virtual void copy_slot(int32_t from, int32_t to) = 0;
+  // The exact bytes of all layers of one slot, slot_bytes() of them; they mean
+  // something only to a store of the same backend and spec.
+  virtual void read_slot(int32_t slot, std::span<std::byte> out) const = 0;
+  virtual void write_slot(int32_t slot, std::span<const std::byte> in) = 0;
+  int64_t slot_bytes() const { return state_slot_bytes(spec()); }
 };
 
 // A layer's place: which group, and which layer within it.

@@ -9,6 +9,7 @@ namespace tandem {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const JsonLimits& limits, std::string_view what, const std::string& why) {
   throw Error(limits.code, std::string(what) + " " + why);
@@ -111,7 +112,97 @@ json parse(std::string_view text, const JsonLimits& limits, std::string_view wha
       text, [&](int, json::parse_event_t event, json& parsed) { return keys(event, parsed); });
 }
 
+// Builds values with objects in the order of the text. nlohmann's own parser
+// would look for each key among all before it.
+class OrderedBuilder : public nlohmann::json_sax<ordered_json> {
+ public:
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool key(string_t& name) override {
+    open_.back().key = std::move(name);
+    return true;
+  }
+  bool start_object(size_t) override { return open(ordered_json::object()); }
+  bool start_array(size_t) override { return open(ordered_json::array()); }
+  bool end_array() override { return close(); }
+  bool end_object() override {
+    drop_repeated(open_.back().value.get_ref<ordered_json::object_t&>());
+    return close();
+  }
+  bool parse_error(size_t byte, const std::string&, const json::exception& error) override {
+    constexpr int kParseErrors = 200;
+    if (error.id < kParseErrors) byte_ = byte;
+    reason_ = reason(error);
+    return false;
+  }
+
+  ordered_json take() { return std::move(result_); }
+  const std::string& why() const { return reason_; }
+  size_t byte() const { return byte_; }  // from 1 on; 0 = not known
+
+ private:
+  struct Open {
+    ordered_json value;
+    std::string key;  // of the member that comes
+  };
+
+  bool open(ordered_json value) {
+    open_.push_back({std::move(value), {}});
+    return true;
+  }
+
+  bool close() {
+    ordered_json value = std::move(open_.back().value);
+    open_.pop_back();
+    return add(std::move(value));
+  }
+
+  bool add(ordered_json value) {
+    if (open_.empty()) {
+      result_ = std::move(value);
+    } else if (Open& top = open_.back(); top.value.is_array()) {
+      top.value.push_back(std::move(value));
+    } else {
+      top.value.get_ref<ordered_json::object_t&>().emplace_back(std::move(top.key),
+                                                                std::move(value));
+    }
+    return true;
+  }
+
+  static void drop_repeated(ordered_json::object_t& object) {
+    std::unordered_set<std::string_view> seen;
+    std::vector<bool> keeps(object.size());
+    for (size_t i = object.size(); i-- > 0;) keeps[i] = seen.insert(object.begin()[i].first).second;
+    if (seen.size() == object.size()) return;
+    ordered_json::object_t unique;
+    for (size_t i = 0; i < object.size(); ++i)
+      if (keeps[i])
+        unique.emplace_back(object.begin()[i].first, std::move(object.begin()[i].second));
+    object = std::move(unique);
+  }
+
+  std::vector<Open> open_;
+  ordered_json result_;
+  std::string reason_;
+  size_t byte_ = 0;
+};
+
 }  // namespace
+
+ordered_json parse_ordered_json(std::string_view text, const JsonLimits& limits,
+                                std::string_view what) {
+  check_bounds(text, limits, what);
+  OrderedBuilder builder;
+  if (ordered_json::sax_parse(text, &builder)) return builder.take();
+  const std::string where =
+      builder.byte() > 0 ? " at " + place(text, builder.byte() - 1) : std::string();
+  refuse(limits, what, "is not valid JSON" + where + ": " + builder.why());
+}
 
 json parse_json(std::string_view text, const JsonLimits& limits, std::string_view what) {
   check_bounds(text, limits, what);

@@ -27,4 +27,9 @@ struct JsonLimits {
 // The message is printable ASCII and short whatever the text holds.
 nlohmann::json parse_json(std::string_view text, const JsonLimits& limits, std::string_view what);
 
+// Same, with the keys of objects in the order of the text; of equal keys the
+// last one counts. Does not look at unique_keys.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const JsonLimits& limits,
+                                          std::string_view what);
+
 }  // namespace tandem

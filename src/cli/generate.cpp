@@ -50,7 +50,7 @@ std::vector<int32_t> prompt_ids(const GenerateOptions& options, const server::En
   if (!options.system.empty())
     messages.push_back({{"role", "system"}, {"content", options.system}});
   messages.push_back({{"role", "user"}, {"content", text}});
-  return model.encode_chat(api::normalise_messages(messages, "messages"), "{}");
+  return model.encode_chat(api::normalise_messages(messages, "messages"), "{}").ids;
 }
 
 struct Answer {

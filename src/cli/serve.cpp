@@ -37,6 +37,7 @@ struct ServeOptions {
   server::HttpOptions http;
   server::AppOptions app;
   api::SamplingChoice sampling;
+  std::optional<ToolFormat> tool_format;
   int shutdown_seconds = 30;
   std::string log_level = "info";
 };
@@ -79,6 +80,21 @@ void add_service_options(CLI::App& app, ServeOptions& options) {
                  "a Jinja file in place of the model's own template")
       ->check(CLI::ExistingFile)
       ->type_name("FILE");
+  std::vector<std::string> formats;
+  for (const ToolFormat format : all_tool_formats()) formats.emplace_back(tool_format_name(format));
+  app.add_option_function<std::string>(
+         "--tool-format",
+         [&options](const std::string& name) { options.tool_format = tool_format_of(name); },
+         "how the model writes calls of tools, if its chat template does not show it")
+      ->check(CLI::IsMember(formats))
+      ->type_name("NAME");
+  app.add_option_function<std::string>(
+         "--grammar-fallback",
+         [&options](const std::string& how) { options.app.grammar_fallback = how == "prompt"; },
+         "what a schema or grammar that can't be enforced gets: error (default), or prompt, a "
+         "hint to the model and a Warning header")
+      ->check(CLI::IsMember({"error", "prompt"}))
+      ->type_name("error|prompt");
   app.add_flag("--strict-model", options.app.strict_model,
                "answer 404 when a request names another model");
 }
@@ -128,7 +144,7 @@ int serve(ServeOptions& options) {
       [&app](const server::HttpRequest& request) { return server::answer(request, *app); });
   Engine engine(options.engine, [&options] { return load_model(options.load); });
   engine.wait_ready();
-  server::EngineModel model(engine, options.sampling);
+  server::EngineModel model(engine, options.sampling, options.tool_format);
   app.reset(new server::App{
       .model = model, .options = options.app, .started = static_cast<int64_t>(std::time(nullptr))});
   signals.set_patient();

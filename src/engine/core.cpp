@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sampling/logprobs.h"
+#include "sched/token_guide.h"
 
 namespace tandem {
 
@@ -287,11 +288,7 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   FinishReason finish = FinishReason::kNone;
   if (part.samples) {
     observe_token(row);
-    TokenInfo token = row.sampler.next(logits.last(vocab_size_), end_position, row.request.logprobs,
-                                       row.emitter.forbidden(), sampler_);
-    row.tokens.push_back(token.id);
-    ++stats_.generated_tokens;
-    finish = row.emitter.accept(std::move(token), event);
+    finish = choose(row, logits.last(vocab_size_), end_position, event);
   } else if (row.request.max_tokens == 0 && end_position == row.prompt_length()) {
     finish = FinishReason::kLength;
   }
@@ -304,6 +301,27 @@ void Core::sample(const StepRow& part, std::span<const float> logits) {
   pools_.drop_behind(row.pages, end_position);
   if (part.samples) scheduler_.advance(row.id());
   deliver(row, std::move(event));
+}
+
+FinishReason Core::choose(Row& row, std::span<const float> logits, int32_t position, Event& event) {
+  auto* guide = dynamic_cast<TokenGuide*>(row.resource.get());
+  TokenLimits limits{.forbidden = row.emitter.forbidden()};
+  if (guide) {
+    limits.forced = guide->forced();
+    if (!limits.forced) limits.allowed = guide->mask();
+    // What the grammar asks for, the request's other wishes forbid: min_tokens, say,
+    // when nothing but the end may come.
+    if (!limits.any_left()) return row.emitter.finish_now(event);
+  }
+  TokenInfo token = row.sampler.next(logits, position, row.request.logprobs, limits, sampler_);
+  const int32_t id = token.id;
+  row.tokens.push_back(id);
+  ++stats_.generated_tokens;
+  const FinishReason finish = row.emitter.accept(std::move(token), event);
+  if (!guide || finish == FinishReason::kStop) return finish;
+  guide->accept(id);
+  if (finish == FinishReason::kNone && guide->terminated()) return row.emitter.finish_now(event);
+  return finish;
 }
 
 void Core::observe_token(Row& row) {

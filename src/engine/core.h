@@ -80,6 +80,8 @@ class Core {
   void cover(Row& row, const PlanRow& planned);
   void forward(std::span<const StepRow> parts);
   void sample(const StepRow& part, std::span<const float> logits);
+  // Picks the row's next token and says whether the row ends with it.
+  FinishReason choose(Row& row, std::span<const float> logits, int32_t position, Event& event);
   void observe_token(Row& row);
   void score_prompt(const StepRow& part, std::span<const float> logits, Event& event);
   void deliver(Row& row, Event event);

@@ -11,7 +11,7 @@ Emitter::Emitter(const Request& request, std::span<const int32_t> model_stop_ids
       matcher_(request.stop),
       min_tokens_(request.min_tokens),
       max_tokens_(request.max_tokens) {
-  if (tokenizer) detokenizer_.emplace(*tokenizer);
+  if (tokenizer) detokenizer_.emplace(*tokenizer, /*skip_special=*/true, request.shown_ids);
   if (!request.ignore_eos) {
     stop_ids_.insert(stop_ids_.end(), model_stop_ids.begin(), model_stop_ids.end());
   }

@@ -31,6 +31,9 @@ class Emitter {
   // whether the row ends with it. At the end all text held back is in `event`.
   FinishReason accept(TokenInfo token, Event& event);
 
+  // The row ends without a further token: all text held back is in `event`.
+  FinishReason finish_now(Event& event) { return finish(FinishReason::kStop, event); }
+
   int generated() const { return generated_; }
 
  private:

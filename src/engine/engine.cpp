@@ -27,8 +27,8 @@ void check_options(const EngineOptions& options) {
           "a stream must hold at least 2 events and 2 tokens", "stream_events_max");
 }
 
-// What of a request decides its lane. The batch carries all that requests can say now.
-RequestShape shape_of(const Request&) { return {}; }
+// What of a request decides its lane. The batch carries all the rest.
+RequestShape shape_of(const ResourceOwner& guide) { return {.grammar = guide.get() != nullptr}; }
 
 Capabilities capabilities_of(const Model& model) {
   return {.caches = all_caches(model.info(), &CacheCapability::batchable),
@@ -146,7 +146,7 @@ std::unique_ptr<Row> Engine::Impl::make_row(Request request, SubmitOptions& opti
     id = next_id_++;
   }
   auto channel = std::make_shared<StreamChannel>(id, limits, doorbell_);
-  const Route way = route(shape_of(request), capabilities_, route_settings_);
+  const Route way = route(shape_of(resource), capabilities_, route_settings_);
   auto row = std::make_unique<Row>(std::move(request), std::move(channel), card_.stop_ids,
                                    card_.tokenizer.get());
   row->route = way;

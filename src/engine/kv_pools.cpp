@@ -224,8 +224,6 @@ int64_t KvPools::row_bytes(int64_t tokens) const {
   return bytes;
 }
 
-int64_t KvPools::page_bytes(size_t group) const { return pool_page_bytes(stores_[group]->spec()); }
-
 int64_t KvPools::pages_used() const {
   int64_t pages = 0;
   for (const BlockPool& pool : pools_) pages += pool.used() - pool.cached();
@@ -237,6 +235,8 @@ int64_t KvPools::pages_cached() const {
   for (const BlockPool& pool : pools_) pages += pool.cached();
   return pages;
 }
+
+int64_t KvPools::page_bytes(size_t group) const { return pool_page_bytes(stores_[group]->spec()); }
 
 int64_t KvPools::pages_total() const {
   int64_t pages = 0;

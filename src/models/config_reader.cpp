@@ -110,7 +110,15 @@ RopeConfig ConfigReader::rope(int dims, const char* layer_type) const {
   rope.factor = scaling.number("factor", 1);
   rope.low_freq_factor = scaling.number("low_freq_factor", 1);
   rope.high_freq_factor = scaling.number("high_freq_factor", 4);
-  rope.original_max_positions = scaling.number("original_max_position_embeddings", 8192);
+  rope.original_max_positions =
+      scaling.number("original_max_position_embeddings",
+                     rope.type == "yarn" ? number("max_position_embeddings", 8192) : 8192);
+  rope.beta_fast = scaling.number("beta_fast", rope.beta_fast);
+  rope.beta_slow = scaling.number("beta_slow", rope.beta_slow);
+  rope.attention_factor = scaling.number("attention_factor", 0);
+  rope.mscale = scaling.number("mscale", 0);
+  rope.mscale_all_dim = scaling.number("mscale_all_dim", 0);
+  rope.truncate = scaling.flag("truncate", true);
   for (auto [name, value] :
        {std::pair{"factor", rope.factor}, std::pair{"low_freq_factor", rope.low_freq_factor},
         std::pair{"high_freq_factor", rope.high_freq_factor}}) {

@@ -31,13 +31,35 @@ DecoderConfig read_decoder_config(const ConfigReader& in, bool tied_default) {
   if (c.heads % c.kv_heads != 0) in.fail("num_key_value_heads", "a divisor of num_attention_heads");
   c.head_dim = in.has("head_dim") ? in.count("head_dim", 1 << 12) : c.hidden_size / c.heads;
   if (c.head_dim < 2 || c.head_dim % 2 != 0) in.fail("head_dim", "even and at least 2");
-  c.intermediate_size = in.count("intermediate_size", 1 << 24);
+  const bool only_experts = in.has("moe_intermediate_size") && !in.has("intermediate_size");
+  if (!only_experts) c.intermediate_size = in.count("intermediate_size", 1 << 24);
   c.vocab_size = in.count("vocab_size", 1 << 24);
   c.max_positions = in.integer("max_position_embeddings", 2048);
   c.rms_norm_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));
   c.tied = in.flag("tie_word_embeddings", tied_default);
   c.activation = in.activation();
   c.eos_ids = in.ids("eos_token_id");
+  return c;
+}
+
+ExpertConfig read_expert_config(const ConfigReader& in, int layers, bool normalize_default) {
+  ExpertConfig c;
+  c.sparse.assign(layers, false);
+  const char* count = in.has("num_local_experts") ? "num_local_experts" : "num_experts";
+  if (in.integer(count, 0) == 0) return c;
+  c.count = in.count(count, 1 << 16);
+  c.top_k = in.count("num_experts_per_tok", c.count);
+  c.size = in.count(in.has("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size",
+                    1 << 24);
+  if (in.has("shared_expert_intermediate_size")) {
+    c.shared_size = in.count("shared_expert_intermediate_size", 1 << 24);
+  }
+  c.normalize_scores = in.flag("norm_topk_prob", normalize_default);
+  const int64_t step = in.has("decoder_sparse_step") ? in.count("decoder_sparse_step", 1 << 12) : 1;
+  const std::vector<int32_t> dense = in.ids("mlp_only_layers");
+  for (int layer = 0; layer < layers; ++layer) {
+    c.sparse[layer] = (layer + 1) % step == 0 && std::ranges::count(dense, layer) == 0;
+  }
   return c;
 }
 

@@ -23,6 +23,17 @@ struct DecoderConfig {
   ModelInfo info() const;
 };
 
+// A mixture of experts, as Qwen and Mixtral configure it.
+struct ExpertConfig {
+  int count = 0;  // 0 = no layer has experts
+  int size = 0;   // of one expert
+  int top_k = 0;
+  int shared_size = 0;  // of the expert that sees every token; 0 = none
+  bool normalize_scores = true;
+  std::vector<bool> sparse;  // of each layer: whether it has experts
+};
+ExpertConfig read_expert_config(const ConfigReader& in, int layers, bool normalize_default);
+
 // Reads them, from text_config where the configuration has one.
 DecoderConfig read_decoder_config(const ConfigReader& in, bool tied_default = false);
 

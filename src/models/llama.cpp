@@ -1,7 +1,8 @@
 // Pre-norm decoder with grouped-query attention, rotary positions and a gated
 // MLP. Source: Llama 2, arXiv:2307.09288. What differs between the members is an
 // option: biases (Qwen2), norms of each head's q and k (Qwen3), a sliding window
-// (Mistral), tied embeddings (SmolLM2).
+// (Mistral), tied embeddings (SmolLM2), experts in place of the MLP (Mixtral,
+// Qwen2-MoE and Qwen3-MoE).
 #include "models/llama.h"
 
 #include "models/decoder_config.h"
@@ -15,6 +16,7 @@ namespace {
 struct Config : DecoderConfig {
   bool qkv_bias, out_bias, mlp_bias, head_norms;
   RopeConfig rope;
+  ExpertConfig experts;
   std::vector<int> windows;  // per layer, 0 = all
 };
 
@@ -23,7 +25,7 @@ bool uses_window(const ConfigReader& in, const std::string& model_type, int laye
   if (!types.empty()) {
     return layer < static_cast<int>(types.size()) && types[layer] == "sliding_attention";
   }
-  if (model_type == "mistral") return true;
+  if (model_type == "mistral" || model_type == "mixtral") return true;
   return in.flag("use_sliding_window", false) && layer >= in.integer("max_window_layers", 0);
 }
 
@@ -40,11 +42,12 @@ std::vector<int> layer_windows(const ConfigReader& in, const Config& c) {
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader in = text_config(checkpoint);
   Config c{read_decoder_config(in)};
-  const bool qwen2 = c.model_type == "qwen2";
-  c.qkv_bias = in.flag("attention_bias", qwen2);
+  const bool qwen2 = c.model_type == "qwen2" || c.model_type == "qwen2_moe";
+  c.qkv_bias = in.flag("qkv_bias", in.flag("attention_bias", qwen2));
   c.out_bias = !qwen2 && in.flag("attention_bias", false);
   c.mlp_bias = in.flag("mlp_bias", false);
-  c.head_norms = c.model_type == "qwen3";
+  c.head_norms = c.model_type == "qwen3" || c.model_type == "qwen3_moe";
+  c.experts = read_expert_config(in, c.layers, c.model_type == "mixtral");
   c.rope = in.rope(c.head_dim);
   c.windows = layer_windows(in, c);
   return c;
@@ -53,7 +56,7 @@ Config read_config(const Checkpoint& checkpoint) {
 struct Block {
   Weight input_norm, post_attention_norm;
   SelfAttention attention;
-  GatedMlp mlp;
+  FeedForward mlp;
 };
 
 class Llama : public Model {
@@ -63,6 +66,7 @@ class Llama : public Model {
 
  private:
   Block load_block(int layer, LayerLoader& in);
+  FeedForward load_mlp(int layer, const std::string& prefix, LayerLoader& in) const;
 
   Config config_;
   Rope rope_;
@@ -102,8 +106,24 @@ Block Llama::load_block(int layer, LayerLoader& in) {
                                      .window = c.windows[layer]},
                                     c.windows[layer] > 0 ? sliding_cache() : full_cache());
   block.post_attention_norm = in.norm(prefix + "post_attention_layernorm", c.hidden_size);
-  block.mlp = in.mlp(prefix + "mlp.", c.hidden_size, c.intermediate_size, c.activation, c.mlp_bias);
+  block.mlp = load_mlp(layer, prefix, in);
   return block;
+}
+
+FeedForward Llama::load_mlp(int layer, const std::string& prefix, LayerLoader& in) const {
+  const Config& c = config_;
+  if (!c.experts.sparse[layer]) {
+    return {.mlp = in.mlp(prefix + "mlp.", c.hidden_size, c.intermediate_size, c.activation,
+                          c.mlp_bias),
+            .mixture = {}};
+  }
+  if (c.model_type == "mixtral") {
+    return {.mlp = {},
+            .mixture = in.mixture(prefix + "block_sparse_moe.", c.hidden_size, c.experts,
+                                  c.activation, {.gate = "w1", .up = "w3", .down = "w2"})};
+  }
+  return {.mlp = {},
+          .mixture = in.mixture(prefix + "mlp.", c.hidden_size, c.experts, c.activation)};
 }
 
 Tensor Llama::forward(Backend& be, const Step& step) const {

@@ -1,4 +1,5 @@
-// The Llama family: Llama 2 and 3, SmolLM2, TinyLlama, Mistral, Qwen2 and 3.
+// The Llama family: Llama 2 and 3, SmolLM2, TinyLlama, Mistral and Mixtral, Qwen2
+// and 3, with experts or without.
 #pragma once
 
 #include <memory>

@@ -4,8 +4,11 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "models/deepseek.h"
 #include "models/gemma.h"
+#include "models/lfm2.h"
 #include "models/llama.h"
+#include "models/qwen3_next.h"
 
 namespace tandem {
 
@@ -19,9 +22,24 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemma2", make_gemma}, {"gemma3", make_gemma},  {"gemma3_text", make_gemma},
-    {"llama", make_llama},  {"mistral", make_llama}, {"qwen2", make_llama},
+    {"deepseek_v2", make_deepseek},
+    {"deepseek_v3", make_deepseek},
+    {"gemma2", make_gemma},
+    {"gemma3", make_gemma},
+    {"gemma3_text", make_gemma},
+    {"lfm2", make_lfm2},
+    {"llama", make_llama},
+    {"mistral", make_llama},
+    {"mixtral", make_llama},
+    {"qwen2", make_llama},
+    {"qwen2_moe", make_llama},
     {"qwen3", make_llama},
+    {"qwen3_5", make_qwen3_next},
+    {"qwen3_5_moe", make_qwen3_next},
+    {"qwen3_5_moe_text", make_qwen3_next},
+    {"qwen3_5_text", make_qwen3_next},
+    {"qwen3_moe", make_llama},
+    {"qwen3_next", make_qwen3_next},
 };
 
 std::string unknown_architecture(const Checkpoint& checkpoint, const std::string& type) {

@@ -32,10 +32,11 @@ struct Request {
   int max_tokens = 0;  // 0 with prompt logprobs only: generates nothing
   int min_tokens = 0;  // no stop id and no stop string before this many
   bool ignore_eos = false;
-  std::vector<int32_t> stop_ids;  // besides those of the model
-  std::vector<std::string> stop;  // stop strings, none empty
-  int logprobs = -1;              // -1 = none, N = chosen and N most likely
-  int prompt_logprobs = -1;       // same for each prompt token
+  std::vector<int32_t> stop_ids;   // besides those of the model
+  std::vector<std::string> stop;   // stop strings, none empty
+  std::vector<int32_t> shown_ids;  // control tokens that show in the text, ascending
+  int logprobs = -1;               // -1 = none, N = chosen and N most likely
+  int prompt_logprobs = -1;        // same for each prompt token
   int priority = 0;
 };
 

@@ -12,7 +12,9 @@
 namespace tandem::server {
 
 struct AppOptions {
-  std::string api_key;        // empty = open
+  std::string api_key;  // empty = open
+  // What can't be enforced is asked for in the prompt, in place of an error.
+  bool grammar_fallback = false;
   bool strict_model = false;  // a request for another model is 404
 };
 

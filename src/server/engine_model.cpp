@@ -1,13 +1,19 @@
 #include "server/engine_model.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "api/encode.h"
+#include "base/error.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace tandem::server {
 namespace {
 
 constexpr double kStepMsMax = 60'000;
+constexpr size_t kPromptEndTokens = 24;  // more than a tag and white space have
 
 class StreamRow : public Row {
  public:
@@ -21,6 +27,16 @@ class StreamRow : public Row {
  private:
   std::shared_ptr<Stream> stream_;
 };
+
+std::vector<int32_t> control_ids(const std::vector<std::string>& texts,
+                                 const Tokenizer& tokenizer) {
+  std::vector<int32_t> ids;
+  for (const std::string& text : texts)
+    if (const auto id = tokenizer.token_to_id(text); id && tokenizer.is_special(*id))
+      ids.push_back(*id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
 
 api::SamplingChoice of_model_files(const GenerationDefaults& defaults) {
   return {.temperature = defaults.temperature,
@@ -75,29 +91,62 @@ api::OrderedJson memory_stats(const LedgerSnapshot& memory) {
 
 }  // namespace
 
-EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line)
+EngineModel::EngineModel(Engine& engine, const api::SamplingChoice& command_line,
+                         std::optional<ToolFormat> tool_format)
     : engine_(engine),
       card_(engine.card()),
       facts_{.id = card_.id,
              .context_length = card_.context_length,
              .vocab_size = static_cast<int>(card_.vocab_size),
-             .defaults = command_line.over(of_model_files(card_.defaults))} {}
+             .defaults = command_line.over(of_model_files(card_.defaults))},
+      format_(detect_output_format(card_.chat_template ? card_.chat_template->source() : "",
+                                   card_.architecture, tool_format)) {
+  if (!card_.tokenizer) return;
+  guides_ = std::make_unique<Guides>(*card_.tokenizer, card_.stop_ids, card_.vocab_size);
+  marker_ids_ = control_ids(marker_texts(format_), *card_.tokenizer);
+}
 
 std::vector<int32_t> EngineModel::encode(std::string_view text) const {
   return api::encode_prompt(*card_.tokenizer, text);
 }
 
-std::vector<int32_t> EngineModel::encode_chat(const std::string& messages,
-                                              const std::string& variables) const {
-  return api::encode_chat(*card_.chat_template, messages, variables);
+ChatPrompt EngineModel::encode_chat(const std::string& messages,
+                                    const std::string& variables) const {
+  ChatPrompt prompt{.ids = api::encode_chat(*card_.chat_template, messages, variables)};
+  const std::span<const int32_t> ids = prompt.ids;
+  const auto end = ids.last(std::min(ids.size(), kPromptEndTokens));
+  const std::string text = card_.tokenizer->decode(end, /*skip_special=*/false);
+  prompt.in_reasoning = ends_in_reasoning(format_, text);
+  prompt.thinking = prompt.in_reasoning                                       ? Thinking::kBegun
+                    : format_.thinks && !ends_behind_reasoning(format_, text) ? Thinking::kMay
+                                                                              : Thinking::kNone;
+  return prompt;
+}
+
+std::vector<int32_t> EngineModel::encode_marks(std::string_view text) const {
+  return card_.tokenizer->encode(text, {.parse_special = true, .add_special = false});
 }
 
 std::string EngineModel::token_bytes(int32_t id) const {
   return card_.tokenizer ? api::token_bytes(*card_.tokenizer, id) : std::string();
 }
 
-std::unique_ptr<Row> EngineModel::submit(Request request) {
-  return std::make_unique<StreamRow>(engine_.submit(std::move(request)));
+bool EngineModel::template_knows_tools() const {
+  return card_.chat_template && card_.chat_template->source().find("tools") != std::string::npos;
+}
+
+void EngineModel::prepare(const GuideSpec& guide) {
+  if (!guide.kind) return;
+  if (!guides_)
+    throw Error(ErrorCode::kUnsupported,
+                "this model has no tokenizer, so no grammar can be enforced");
+  guides_->prepare(*guide.kind, guide.grammar);
+}
+
+std::unique_ptr<Row> EngineModel::submit(Request request, const GuideSpec& guide) {
+  SubmitOptions options;
+  if (guide.any() && guides_) options.resource = guides_->make(guide);
+  return std::make_unique<StreamRow>(engine_.submit(std::move(request), std::move(options)));
 }
 
 bool EngineModel::ready() const {

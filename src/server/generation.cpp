@@ -39,10 +39,16 @@ void Generation::stop() { stopping_ = true; }
 bool Generation::take(int row, std::string& out) {
   Event event;
   if (!rows_[row]->try_next(event)) return false;
+  // A row that ended early because its reply is whole was not cut off.
+  if (event.finish == FinishReason::kCancelled && !writer_->wants_more(row))
+    event.finish = FinishReason::kStop;
   if (event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled)
     throw row_error(event);
   writer_->on_event(row, event, out);
-  if (event.finish == FinishReason::kNone) return true;
+  if (event.finish == FinishReason::kNone) {
+    if (!writer_->wants_more(row)) rows_[row]->cancel();
+    return true;
+  }
   usage_.add(row, event.usage);
   rows_[row]->set_listener({});
   rows_[row].reset();

@@ -27,7 +27,7 @@ struct Route {
 // A handler that gets its body parsed.
 template <auto parse, auto handler>
 HttpReply with_body(const HttpRequest& request, App& app) {
-  const auto in = parse(parse_json(request.body, {}, "the request body"));
+  const auto in = parse(parse_ordered_json(request.body, {}, "the request body"));
   if (!in.unknown_fields.empty()) log_unknown_fields(request.id, in.unknown_fields);
   return handler(in, app);
 }

@@ -32,7 +32,7 @@ std::string RenderedChat::text() const {
 void ChatTemplate::Free::operator()(tb_template* handle) const { tb_template_free(handle); }
 
 ChatTemplate::ChatTemplate(std::string_view source, const Tokenizer& tokenizer)
-    : tokenizer_(&tokenizer) {
+    : tokenizer_(&tokenizer), source_(source) {
   tb_template* handle = nullptr;
   bridge::Buffer error;
   bridge::check(tb_template_compile(bridge::str(source), tokenizer.handle(), &handle, error.out()),

@@ -51,6 +51,8 @@ class ChatTemplate {
 
   RenderedChat render(const ChatInput& input) const;
 
+  const std::string& source() const { return source_; }
+
   // The ids of the rendered prompt; nothing is added around it.
   std::vector<int32_t> encode(const ChatInput& input) const;
 
@@ -60,6 +62,7 @@ class ChatTemplate {
   };
 
   const Tokenizer* tokenizer_;
+  std::string source_;
   std::unique_ptr<tb_template, Free> handle_;
   std::string constants_;
 };

@@ -1,9 +1,13 @@
 #include "text/detokenizer.h"
 
+#include <algorithm>
+
 namespace tandem {
 
 std::string Detokenizer::push(int32_t id) {
-  if (skip_special_ && tokenizer_->is_special(id)) return {};
+  if (skip_special_ && tokenizer_->is_special(id) &&
+      !std::binary_search(shown_.begin(), shown_.end(), id))
+    return {};
   std::string_view bytes = tokenizer_->token_bytes(id);
   if (at_start_ && !bytes.empty()) {
     at_start_ = false;

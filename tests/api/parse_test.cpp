@@ -5,6 +5,7 @@
 #include "api/openai/chat_request.h"
 #include "api/openai/completion_request.h"
 #include "base/error.h"
+#include "base/json.h"
 
 using namespace tandem;
 using namespace tandem::api;
@@ -124,11 +125,7 @@ TEST_CASE("an empty stop string is refused by its place, null and [] mean none")
 }
 
 TEST_CASE("fields whose loss would change the answer are refused by name") {
-  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
   const std::pair<Json, const char*> cases[] = {
-      {{{"tools", {tool}}}, "tools"},
-      {{{"tool_choice", "required"}}, "tool_choice"},
-      {{{"response_format", {{"type", "json_object"}}}}, "response_format.type"},
       {{{"best_of", 2}}, "best_of"},
       {{{"suffix", "end"}}, "suffix"},
       {{{"chat_template_kwargs", {{"chat_template", "x"}}}}, "chat_template"},
@@ -174,6 +171,75 @@ TEST_CASE("messages reach the template flattened") {
   CHECK(messages[1]["content"] == "ab");
   CHECK(messages[2]["content"] == "");
   CHECK(messages[2]["tool_calls"][0]["function"]["arguments"] == Json{{"x", 1}});
+}
+
+TEST_CASE("arguments of earlier calls keep the order of their keys") {
+  const auto request = parse_chat_request(
+      {{"messages",
+        {{{"role", "assistant"},
+          {"tool_calls",
+           {{{"id", "1"},
+             {"function", {{"name", "f"}, {"arguments", R"({"z": 1, "a": {"y": 2, "b": 3}})"}}}}}}},
+         {{"role", "tool"}, {"tool_call_id", "1"}, {"content", "ok"}}}}});
+  CHECK(request.messages.find(R"("arguments":{"z":1,"a":{"y":2,"b":3}})") != std::string::npos);
+}
+
+TEST_CASE("a result without its call is refused by its place") {
+  const auto error = chat_error(
+      {{"messages", {{{"role", "tool"}, {"tool_call_id", "1"}, {"content", "ignore all"}}}}});
+  CHECK(error.param() == "messages[0].tool_call_id");
+}
+
+TEST_CASE("the template gets the tools as the client wrote them") {
+  const auto body = parse_ordered_json(
+      R"({"messages": [{"role": "user", "content": "hi"}], "tools": [{"function": {"name": "f",
+          "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}]})",
+      {}, "x");
+  const auto request = parse_chat_request(body);
+  CHECK(request.template_variables ==
+        R"({"tools":[{"type":"function","function":{"name":"f","parameters":)"
+        R"({"type":"object","properties":{"z":{},"a":{}}}}}]})");
+  CHECK(request.tools.tools.at(0).name == "f");
+}
+
+TEST_CASE("with tool_choice none the template gets no tools") {
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  const auto request = parse_chat_request(chat_body({{"tools", {tool}}, {"tool_choice", "none"}}));
+  CHECK(request.template_variables == "{}");
+  CHECK_FALSE(request.tools.any());
+}
+
+TEST_CASE("a wrong tool or choice names the field") {
+  const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
+  const std::pair<Json, const char*> cases[] = {
+      {{{"tools", {{{"type", "web_search"}}}}}, "tools[0].type"},
+      {{{"tools", {{{"type", "function"}}}}}, "tools[0].function"},
+      {{{"tools", {{{"function", {{"name", "a b"}}}}}}}, "tools[0].function.name"},
+      {{{"tools", {{{"function", {{"name", ""}}}}}}}, "tools[0].function.name"},
+      {{{"tools", {tool, tool}}}, "tools[1].function.name"},
+      {{{"tools", {{{"function", {{"name", "f"}, {"parameters", 5}}}}}}},
+       "tools[0].function.parameters"},
+      {{{"tool_choice", "required"}}, "tool_choice"},
+      {{{"tools", {tool}}, {"tool_choice", "sometimes"}}, "tool_choice"},
+      {{{"tools", {tool}}, {"tool_choice", {{"function", {{"name", "g"}}}}}},
+       "tool_choice.function.name"},
+      {{{"parallel_tool_calls", 1}}, "parallel_tool_calls"},
+  };
+  for (const auto& [more, param] : cases) {
+    CAPTURE(more.dump());
+    CHECK(chat_error(more).param() == param);
+  }
+}
+
+TEST_CASE("template variables for thinking: effort, then the flag, then the template's own") {
+  const auto thinking = [](const Json& more) {
+    return Json::parse(parse_chat_request(chat_body(more)).template_variables)["enable_thinking"];
+  };
+  CHECK(thinking({{"reasoning_effort", "none"}}) == false);
+  CHECK(thinking({{"reasoning_effort", "low"}}) == true);
+  CHECK(thinking({{"reasoning_effort", "none"}, {"enable_thinking", true}}) == true);
+  CHECK(thinking({{"enable_thinking", true},
+                  {"chat_template_kwargs", {{"enable_thinking", false}}}}) == false);
 }
 
 TEST_CASE("tool-call arguments nested too deeply are refused") {

@@ -32,6 +32,15 @@ CallHead head(bool with_logprobs = false) {
           .token_bytes = bytes_of};
 }
 
+// Two tools, and call ids c0, c1, ...
+ChatOutput output() {
+  ToolSet tools;
+  tools.add("add", nullptr);
+  tools.add("now", nullptr);
+  return {.parser = {.format = {}, .tools = tools},
+          .new_call_id = [next = 0]() mutable { return std::string(1, 'c') + char('0' + next++); }};
+}
+
 TokenInfo token(int32_t id, float logprob, std::vector<TokenLogprob> top = {}) {
   return {.id = id, .has_logprob = true, .logprob = logprob, .top = std::move(top)};
 }
@@ -67,7 +76,7 @@ std::vector<std::string> events_of(const std::string& stream) {
 }  // namespace
 
 TEST_CASE("a chat reply carries text, finish reason and usage") {
-  auto writer = chat_reply(head(), 1);
+  auto writer = chat_reply(head(), 1, output());
   std::string out;
   writer->on_event(0, text_event("Hel"), out);
   writer->on_event(0, text_event("lo"), out);
@@ -88,7 +97,7 @@ TEST_CASE("a chat reply carries text, finish reason and usage") {
 TEST_CASE("a chat stream is byte for byte what OpenAI's clients expect") {
   auto with_usage = head();
   with_usage.include_usage = true;
-  auto writer = chat_stream(with_usage, 1);
+  auto writer = chat_stream(with_usage, 1, output());
   std::string out;
   writer->on_event(0, text_event("Hi"), out);
   writer->on_event(0, final_event(FinishReason::kLength, 1), out);
@@ -113,7 +122,7 @@ TEST_CASE("a chat stream is byte for byte what OpenAI's clients expect") {
 TEST_CASE("the prompt of several choices counts once") {
   auto two = head();
   two.choices_per_prompt = 2;
-  auto writer = chat_reply(two, 2);
+  auto writer = chat_reply(two, 2, output());
   std::string out;
   writer->on_event(1, final_event(FinishReason::kStop, 4), out);
   writer->on_event(0, final_event(FinishReason::kStop, 3), out);
@@ -125,7 +134,7 @@ TEST_CASE("the prompt of several choices counts once") {
 }
 
 TEST_CASE("chat logprobs give a token's raw bytes, even of half a character") {
-  auto writer = chat_reply(head(true), 1);
+  auto writer = chat_reply(head(true), 1, output());
   std::string out;
   writer->on_event(0, text_event("é", {token(1, -0.5f, {{1, -0.5f}, {0, -1}}), token(2, -0.25f)}),
                    out);
@@ -204,10 +213,114 @@ TEST_CASE("a stream of completions starts with the echoed prompt") {
 }
 
 TEST_CASE("a stream that breaks ends with one error event") {
-  auto writer = chat_stream(head(), 1);
+  auto writer = chat_stream(head(), 1, output());
   std::string out;
   writer->fail(Error(ErrorCode::kInternal, "lost"), out);
   const auto events = events_of(out);
   REQUIRE(events.size() == 1);
   CHECK(Json::parse(events[0])["error"]["message"] == "lost");
+}
+
+namespace {
+
+constexpr const char* kTwoCalls =
+    "<think>\nHm.\n</think>\n\nLook.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"b\": 1, "
+    "\"a\": 2}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+
+// The message that OpenAI's client makes of a stream's deltas.
+Json joined_message(const std::string& stream, std::string* finish) {
+  Json message = {{"content", ""}, {"reasoning_content", ""}, {"tool_calls", Json::array()}};
+  for (const auto& event : events_of(stream)) {
+    if (event == "[DONE]") break;
+    const auto choice = Json::parse(event)["choices"][0];
+    if (choice["finish_reason"].is_string()) *finish = choice["finish_reason"];
+    const auto& delta = choice["delta"];
+    for (const char* name : {"content", "reasoning_content"})
+      if (delta.contains(name))
+        message[name] = message[name].get<std::string>() + delta[name].get<std::string>();
+    if (!delta.contains("tool_calls")) continue;
+    const auto& call = delta["tool_calls"][0];
+    auto& calls = message["tool_calls"];
+    if (call.contains("id")) {
+      CHECK(call["index"] == calls.size());
+      calls.push_back({{"id", call["id"]}, {"type", call["type"]}, {"function", call["function"]}});
+    } else {
+      CHECK(call["index"] == calls.size() - 1);
+      auto& text = calls.back()["function"]["arguments"];
+      text = text.get<std::string>() + call["function"]["arguments"].get<std::string>();
+    }
+  }
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("reasoning and calls of tools are apart from the content") {
+  auto writer = chat_reply(head(), 1, output());
+  std::string out;
+  writer->on_event(0, text_event(kTwoCalls), out);
+  writer->on_event(0, final_event(FinishReason::kStop, 9), out);
+  writer->finish(out);
+  const auto choice = Json::parse(out)["choices"][0];
+  CHECK(choice["finish_reason"] == "tool_calls");
+  CHECK(choice["message"]["content"] == "Look.");
+  CHECK(choice["message"]["reasoning_content"] == "Hm.");
+  CHECK(choice["message"]["reasoning"] == "Hm.");
+  CHECK(choice["message"]["tool_calls"].dump() ==
+        R"([{"id":"c0","type":"function","function":{"name":"add","arguments":)"
+        R"("{\"b\": 1, \"a\": 2}"}},)"
+        R"({"id":"c1","type":"function","function":{"name":"now","arguments":"{}"}}])");
+}
+
+TEST_CASE("a message of calls alone has no content") {
+  auto writer = chat_reply(head(), 1, output());
+  std::string out;
+  writer->on_event(0, text_event(R"(<tool_call>{"name": "now"}</tool_call>)"), out);
+  writer->on_event(0, final_event(FinishReason::kStop, 9), out);
+  writer->finish(out);
+  CHECK(Json::parse(out)["choices"][0]["message"]["content"] == nullptr);
+}
+
+TEST_CASE("a stream's deltas add up to the whole message, however the text is cut") {
+  const std::string text = kTwoCalls;
+  auto whole = chat_reply(head(), 1, output());
+  std::string reply;
+  whole->on_event(0, text_event(text), reply);
+  whole->on_event(0, final_event(FinishReason::kStop, 9), reply);
+  whole->finish(reply);
+  const auto message = Json::parse(reply)["choices"][0]["message"];
+  for (size_t piece : {1, 2, 3, 7, 40, 1000}) {
+    auto writer = chat_stream(head(), 1, output());
+    std::string out, finish;
+    for (size_t at = 0; at < text.size(); at += piece)
+      writer->on_event(0, text_event(text.substr(at, piece)), out);
+    writer->on_event(0, final_event(FinishReason::kStop, 9), out);
+    writer->finish(out);
+    const auto joined = joined_message(out, &finish);
+    CHECK(finish == "tool_calls");
+    for (const char* name : {"content", "reasoning_content", "tool_calls"})
+      CHECK(joined[name] == message[name]);
+  }
+}
+
+TEST_CASE("reasoning is left out when the client does not want it") {
+  auto how = output();
+  how.include_reasoning = false;
+  auto writer = chat_reply(head(), 1, std::move(how));
+  std::string out;
+  writer->on_event(0, text_event("<think>Hm.</think>Yes."), out);
+  writer->on_event(0, final_event(FinishReason::kStop, 9), out);
+  writer->finish(out);
+  const auto message = Json::parse(out)["choices"][0]["message"];
+  CHECK(message["content"] == "Yes.");
+  CHECK_FALSE(message.contains("reasoning_content"));
+}
+
+TEST_CASE("a call that max_tokens cuts off ends with length") {
+  auto writer = chat_reply(head(), 1, output());
+  std::string out;
+  writer->on_event(0, text_event(R"(<tool_call>{"name": "add", "arguments": {"a": 1)"), out);
+  writer->on_event(0, final_event(FinishReason::kLength, 9), out);
+  writer->finish(out);
+  CHECK(Json::parse(out)["choices"][0]["finish_reason"] == "length");
 }

@@ -26,7 +26,10 @@ struct Shape {
   KvCodec codec = KvCodec::kF16;
   KvFormat format = {};  // quantised: of the layer's pages from quant_start on
   int quant_start = 0;
+  bool on_tiles = false;  // every token is a prompt's, in bf16
 };
+
+float as_bf16(float x) { return bf16_to_f32(f32_to_bf16(x)); }
 
 struct Chunk {
   int row = 0;
@@ -38,17 +41,24 @@ struct Chunk {
 class Layer {
  public:
   Layer(const Shape& shape, cpu::Isa isa, int threads, std::vector<int> lengths)
-      : shape_(shape), be_(backend(isa, Precision::kExact, threads)), lengths_(lengths) {
+      : shape_(shape),
+        be_(backend(isa, shape.on_tiles ? Precision::kHigh : Precision::kExact, threads)),
+        lengths_(lengths) {
     Random random(7);
     const int q_rows = shape.heads * shape.head_dim;
     const int k_rows = shape.kv_heads * shape.head_dim;
     const int v_rows = shape.k_is_v ? 0 : shape.kv_heads * shape.v_dim;
     stored_ = random_matrix({WeightFormat::kF32}, q_rows + k_rows + v_rows, kWidth, random);
     for (size_t i = 0; i < stored_.data.size(); i += 4) {
-      put(stored_.data, i, DType::kF32, random.normal(0.3f));
+      // On tiles: what bf16 holds, and scores that its digits suffice for.
+      const float value = random.normal(shape.on_tiles ? 0.1f : 0.3f);
+      put(stored_.data, i, DType::kF32, shape.on_tiles ? as_bf16(value) : value);
     }
     weight_ = be_->load({&stored_.matrix, 1});
-    for (const int length : lengths) inputs_.push_back(random.normals(length * kWidth));
+    for (const int length : lengths) {
+      std::vector<float>& input = inputs_.emplace_back(random.normals(length * kWidth));
+      for (float& value : input) value = shape.on_tiles ? as_bf16(value) : value;
+    }
     for (int i = 0; i < shape.rotated / 2; i++) {
       rope_.inv_freq.push_back(std::pow(10000.0f, -2.0f * i / shape.rotated));
     }
@@ -96,6 +106,8 @@ class Layer {
     step.positions = positions;
     step.token_row = token_row;
     step.row_start = row_start;
+    const std::vector<int32_t> prompt_length(shape_.on_tiles ? chunks.size() : 0, INT32_MAX);
+    step.prompt_length = prompt_length;
     step.kv = stores;
     step.tables = tables;
     step.both_ways = spans;
@@ -300,7 +312,7 @@ void run_chunked(Layer& layer, const std::vector<int>& lengths, int size) {
 double worst_error(const Shape& shape) {
   const std::vector<int> lengths = {150, 33, 7};
   double worst = 0;
-  for (const cpu::Isa isa : cpu::available_isas()) {
+  for (const cpu::Isa isa : shape.on_tiles ? cpu::testable_isas() : cpu::available_isas()) {
     Layer layer(shape, isa, 2, lengths);
     layer.run({{0, 0, 100}, {1, 0, 33}, {2, 0, 1}});
     layer.run({{0, 100, 150}, {2, 1, 7}});
@@ -479,6 +491,49 @@ TEST_CASE("quantised pages, too, give the same bits in any chunk, batch, thread 
           CHECK(same_bits(result, batch.result(key.first, key.second)));
         }
       }
+    }
+  }
+}
+
+TEST_CASE("attention of prompts on tiles agrees with double precision to bf16's digits") {
+  CHECK(worst_error({.on_tiles = true}) < 3e-2);
+  CHECK(worst_error({.window = 40, .on_tiles = true}) < 3e-2);
+  CHECK(worst_error({.sinks = true, .on_tiles = true}) < 3e-2);
+  CHECK(worst_error({.heads = 3,
+                     .kv_heads = 1,
+                     .head_dim = 64,
+                     .v_dim = 48,
+                     .rotated = 64,
+                     .codec = KvCodec::kBF16,
+                     .on_tiles = true}) < 3e-2);
+}
+
+TEST_CASE("attention of prompts on tiles has the same bits in any chunk, batch or thread count") {
+  const std::vector<int> lengths = {521, 130, 64, 31, 5};
+  for (const int window : {0, 100}) {
+    Shape shape;
+    shape.window = window;
+    shape.on_tiles = true;
+    const cpu::Isa emulated = cpu::Isa::kAmxEmulated;
+    Layer whole(shape, emulated, 1, lengths);
+    run_chunked(whole, lengths, 521);
+    for (const int size : {1, 7, 300}) {
+      // The machine's tiles, where it has them, for one of the sizes.
+      const cpu::Isa best = cpu::available_isas().back();
+      const cpu::Isa isa = size == 300 && best == cpu::Isa::kAmx ? best : emulated;
+      Layer chunked(shape, isa, 2, lengths);
+      run_chunked(chunked, lengths, size);
+      CAPTURE(size);
+      for (const auto& [key, result] : whole.results()) {
+        CHECK(same_bits(result, chunked.result(key.first, key.second)));
+      }
+    }
+    Layer batch(shape, emulated, 3, lengths);
+    std::vector<Chunk> prompts;
+    for (size_t r = 0; r < lengths.size(); r++) prompts.push_back({int(r), 0, lengths[r]});
+    batch.run(prompts);
+    for (const auto& [key, result] : whole.results()) {
+      CHECK(same_bits(result, batch.result(key.first, key.second)));
     }
   }
 }

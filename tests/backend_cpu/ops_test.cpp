@@ -15,7 +15,8 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 const std::vector<Activation> kActivations = {Activation::kSilu, Activation::kGelu,
-                                              Activation::kGeluTanh, Activation::kRelu2};
+                                              Activation::kGeluTanh, Activation::kRelu2,
+                                              Activation::kSigmoid};
 
 double worst(const std::vector<float>& got, const std::vector<double>& want) {
   double error = got.size() == want.size() ? 0 : 1e9;

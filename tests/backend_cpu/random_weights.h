@@ -138,12 +138,13 @@ inline OwnedMatrix random_matrix(const Format& format, int64_t rows, int64_t col
   return owned;
 }
 
-// One token a row, position 0: what ops that mix no tokens need.
+// One token a row, position 0: what ops that mix no tokens need. All generated, or
+// those of a prompt that `prompt` names.
 struct FlatStep {
-  std::vector<int32_t> tokens, positions, rows, starts;
+  std::vector<int32_t> tokens, positions, rows, starts, prompt_length;
   Step step;
 
-  explicit FlatStep(int64_t n) {
+  explicit FlatStep(int64_t n, const std::vector<bool>& prompt = {}) {
     for (int32_t i = 0; i < n; i++) {
       tokens.push_back(0);
       positions.push_back(0);
@@ -155,6 +156,9 @@ struct FlatStep {
     step.positions = positions;
     step.token_row = rows;
     step.row_start = starts;
+    if (prompt.empty()) return;
+    for (const bool is_prompt : prompt) prompt_length.push_back(is_prompt);
+    step.prompt_length = prompt_length;
   }
 };
 

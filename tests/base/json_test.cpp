@@ -76,3 +76,35 @@ TEST_CASE("a key named twice is refused where keys must be unique") {
         "the text names the key \"a\" twice in one object");
   CHECK(error_of(R"({"a": {"b": 1}, "b": [{"a": 1}, {"a": 2}]})", unique) == "");
 }
+
+TEST_CASE("ordered parsing keeps the order of keys, and of equal keys the last one") {
+  const auto value =
+      parse_ordered_json(R"({"b": 1, "a": {"z": [], "y": 2.5}, "b": null})", {}, "x");
+  CHECK(value.dump() == R"({"a":{"z":[],"y":2.5},"b":null})");
+}
+
+TEST_CASE("ordered parsing refuses what is no JSON by its place") {
+  for (const char* text : {"{\"a\": }", "[1, 2", "", "1e999", "{\"a\" 1}"}) {
+    CAPTURE(text);
+    std::string plain, ordered;
+    try {
+      parse_json(text, {}, "the text");
+    } catch (const Error& error) {
+      plain = error.what();
+    }
+    try {
+      parse_ordered_json(text, {}, "the text");
+    } catch (const Error& error) {
+      ordered = error.what();
+    }
+    CHECK(plain.starts_with("the text is not valid JSON"));
+    CHECK(ordered == plain);
+  }
+}
+
+TEST_CASE("an object of many keys is read in linear time") {
+  std::string text = "{";
+  for (int i = 0; i < 300'000; ++i) text += "\"k" + std::to_string(i) + "\":0,";
+  text += "\"end\":1}";
+  CHECK(parse_ordered_json(text, {}, "the text").size() == 300'001);
+}

@@ -227,3 +227,10 @@ TEST_CASE("one row's penalties change no other row, whoever joins and leaves fir
     CHECK(a_together == a_alone);
   }
 }
+
+TEST_CASE("an op that a backend does not have names itself and the backend") {
+  const LoadedModel loaded = load_fake({});
+  const Error error = error_of([&] { loaded.backend->moe({}, {}, {}, {}); });
+  CHECK(error.code() == ErrorCode::kUnsupported);
+  CHECK(std::string(error.what()) == "[moe] the fake backend does not have this op");
+}

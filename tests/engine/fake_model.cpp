@@ -1,6 +1,7 @@
 #include "fake_model.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -53,6 +54,12 @@ class FakeStates : public StateStore {
   void grow(int64_t slots) override { sums.resize(slots, 12345); }
   void clear_slot(int32_t slot) override { sums[slot] = 0; }
   void copy_slot(int32_t from, int32_t to) override { sums[to] = sums[from]; }
+  void read_slot(int32_t slot, std::span<std::byte> out) const override {
+    std::memcpy(out.data(), &sums[slot], sizeof(uint64_t));
+  }
+  void write_slot(int32_t slot, std::span<const std::byte> in) override {
+    std::memcpy(&sums[slot], in.data(), sizeof(uint64_t));
+  }
 
   std::vector<uint64_t> sums;
 
@@ -139,7 +146,7 @@ class FakeModel : public Model {
       info_.kv_capabilities.push_back(sliding_cache());
     }
     if (options.states) {
-      info_.state_groups.push_back({.layers = 1});
+      info_.state_groups.push_back({.layers = 1, .conv_floats = 2});
       info_.state_capabilities.push_back(state_cache());
     }
     if (options.describe) options.describe(info_);
@@ -251,8 +258,11 @@ LoadedModel load_fake(const FakeOptions& options) {
   spec.base = loaded.card.kv_codec;
   const int64_t groups = std::ssize(loaded.model->info().kv_groups);
   const int64_t context_pages = (options.context_length + kPageTokens - 1) / kPageTokens;
-  loaded.card.kv_bytes_max =
-      options.contexts_in_memory * groups * context_pages * kv_page_bytes(spec, KvSection::kMain);
+  int64_t context_bytes = groups * context_pages * kv_page_bytes(spec, KvSection::kMain);
+  for (const StateSpec& state : loaded.model->info().state_groups) {
+    context_bytes += state_slot_bytes(state);
+  }
+  loaded.card.kv_bytes_max = options.contexts_in_memory * context_bytes;
   return loaded;
 }
 

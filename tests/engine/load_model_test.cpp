@@ -79,7 +79,8 @@ Error load_error(const LoadOptions& options) {
 
 TEST_CASE("tiny models give the reference's greedy tokens, all requests at once, in chunks") {
   for (const char* name : {"llama", "mistral", "qwen2", "smollm2-like", "mlx-4bit-g64", "gguf-q4_1",
-                           "gguf-q6_k", "gguf-rope-llama3"}) {
+                           "gguf-q6_k", "gguf-rope-llama3", "mistral-window", "gemma3",
+                           "qwen3_next", "qwen3_5", "lfm2", "deepseek_v3"}) {
     CAPTURE(name);
     auto e = engine_of(tiny(name), {.max_rows = 4, .step_tokens = 9});
     std::vector<std::shared_ptr<Stream>> streams;
@@ -96,7 +97,7 @@ TEST_CASE("tiny models give the reference's greedy tokens, all requests at once,
 
 TEST_CASE("log-probabilities have the same bits alone and in a busy, chunked batch") {
   for (Precision precision : {Precision::kExact, Precision::kHigh, Precision::kFast}) {
-    for (const char* name : {"llama-bf16", "gguf-q4_1"}) {
+    for (const char* name : {"llama-bf16", "gguf-q4_1", "gemma3", "qwen3_next", "deepseek_v3"}) {
       CAPTURE(name);
       const std::vector<Golden> all = goldens(name);
       Request r = request(all.back().prompt, 24);

@@ -169,6 +169,10 @@ void run_mix(Mix& mix, int jobs_count) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     CAPTURE(i);
     const Job& job = jobs[i];
+    CAPTURE(job.request.prompt.size());
+    CAPTURE(job.request.prompt_logprobs);
+    CAPTURE(job.request.max_tokens);
+    CAPTURE(job.got.tokens.size());
     require_beginning(job.got.tokens, job.alone.tokens);
     require_beginning(job.got.prompt, job.alone.prompt);
     if (job.got.last.finish == FinishReason::kCancelled) {
@@ -208,7 +212,7 @@ TEST_CASE("whatever joins, leaves, waits, shares and is preempted, each row is a
   for (int round = 0; round < 4 * fuzz_factor(); ++round) {
     for (const Kind& kind : kinds) {
       CAPTURE(round);
-      CAPTURE(kind.name);
+      CAPTURE(std::string(kind.name));
       Mix mix(kind, seed + round);
       run_mix(mix, 30);
     }
@@ -228,7 +232,7 @@ TEST_CASE("whatever happens to rows of a real model, their bits are those of a r
   for (int round = 0; round < fuzz_factor(); ++round) {
     for (const Kind& kind : kinds) {
       CAPTURE(round);
-      CAPTURE(kind.name);
+      CAPTURE(std::string(kind.name));
       Mix mix(kind, seed + round);
       run_mix(mix, 12);
     }

@@ -73,11 +73,11 @@ def test_a_chunked_body_equals_a_plain_one(http):
 
 
 def test_what_cannot_be_honoured_is_refused_by_name(http):
-    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
-    assert error_of(chat(http, tools=[tool]), 400)["param"] == "tools"
-    assert error_of(chat(http, response_format={"type": "json_object"}), 400)["param"] == \
+    assert error_of(chat(http, response_format={"type": "xml"}), 400)["param"] == \
         "response_format.type"
-    assert chat(http, tools=[tool], tool_choice="none").status_code == 200
+    for field in ("suffix", "best_of"):
+        completion = {"prompt": "hi", "max_tokens": 1, field: "x" if field == "suffix" else 2}
+        assert error_of(http.post("/v1/completions", json=completion), 400)["param"] == field
 
 
 def test_odd_contents_are_normalised_or_refused(http):

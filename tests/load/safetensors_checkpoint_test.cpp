@@ -126,6 +126,16 @@ TEST_CASE("integer tensors where floats are expected are an error naming the typ
         "m: tensor 'm.weight': type I8 cannot be read as floats, expected F32, F16 or BF16");
 }
 
+TEST_CASE("layers that only draft further tokens are tolerated") {
+  SafetensorsBuilder file;
+  file.floats("model.layers.2.eh_proj.weight", {1, 1}, {1}).floats("mtp.fc.weight", {1, 1}, {1});
+  const json drafting = {{"num_hidden_layers", 2}, {"num_nextn_predict_layers", 1}};
+  CHECK_NOTHROW(open_safetensors(file.bytes(), drafting)->expect_all_taken());
+  const json plain = {{"num_hidden_layers", 2}};
+  CHECK(has(error_of([&] { open_safetensors(file.bytes(), plain)->expect_all_taken(); }),
+            "'model.layers.2.eh_proj.weight'"));
+}
+
 TEST_CASE("leftovers that hold nothing are tolerated, others are listed") {
   SafetensorsBuilder file;
   file.floats("model.layers.0.self_attn.rotary_emb.inv_freq", {1}, {1});

@@ -76,7 +76,7 @@ std::map<int, ModelRunner::Logits> ModelRunner::step(const std::vector<Chunk>& c
     }
     row.length += count;
     row_start.push_back(static_cast<int32_t>(tokens.size()));
-    prompt_length.push_back(row.length);
+    prompt_length.push_back(std::min(row.prompt_length, row.length));
     slots.push_back(row.state_slot);
     for (size_t g = 0; g < stores_.size(); ++g) {
       pages[g].insert(pages[g].end(), row.pages[g].begin(), row.pages[g].end());

@@ -39,12 +39,17 @@ class ModelRunner {
   using Logits = std::vector<std::vector<float>>;
   std::map<int, Logits> step(const std::vector<Chunk>& chunks, bool outputs = true);
 
+  // From position `length` on the row's tokens were generated; without this call
+  // they are all of a prompt.
+  void end_prompt(int row, int32_t length) { this->row(row).prompt_length = length; }
+
   // A whole sequence as one row of its own, in chunks of `chunk` tokens.
   Logits run(int row, const std::vector<int32_t>& tokens, size_t chunk, bool outputs = true);
 
  private:
   struct Row {
     int32_t length = 0;
+    int32_t prompt_length = INT32_MAX;
     int32_t state_slot = 0;
     std::vector<std::vector<int32_t>> pages;  // of each group; -1 behind its window
   };

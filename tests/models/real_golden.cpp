@@ -43,6 +43,7 @@ double kl_at(const RealItem& item, size_t i, const std::vector<double>& tested) 
 
 ModelRunner::Logits output_logits(const TestModel& test, const RealItem& item) {
   ModelRunner runner(test);
+  runner.end_prompt(0, static_cast<int32_t>(item.prompt.size()));
   // All but the prompt's last token: their logits are not wanted here.
   if (item.prompt.size() > 1) {
     runner.run(0, {item.prompt.begin(), item.prompt.end() - 1}, 256, /*outputs=*/false);

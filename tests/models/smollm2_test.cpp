@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "models/backends.h"
 #include "models/real_golden.h"
 
@@ -33,6 +34,29 @@ TEST_CASE("SmolLM2 in the default precision: mean KL below 5e-4, top-1 agreement
 
 TEST_CASE("SmolLM2 in fast precision: mean KL below 5e-3") {
   CHECK(measure(Precision::kFast, 0.1).kl_mean() < 5e-3);
+}
+
+TEST_CASE("SmolLM2 with prompts on tiles keeps the default precision's fidelity") {
+  std::vector<RealItem> items = read_real_items("smollm2-135m");
+  items.resize(6);  // the emulation is slow
+  const TestModel test = open_test_model("default", cpu_of("amx-emulated", Precision::kHigh));
+  const Fidelity f = measure_fidelity(test, items, 0.1);
+  CHECK(f.kl_mean() < 5e-4);
+  CHECK(f.agreement() > 0.995);
+  CHECK(f.greedy_misses == 0);
+}
+
+TEST_CASE("SmolLM2: AVX2 and AVX-512 give the same bits") {
+  const std::vector<int32_t> prompt = read_real_items("smollm2-135m")[3].prompt;
+  const auto logits = [&](const char* isa) {
+    const TestModel test = open_test_model("default", cpu_of(isa, Precision::kHigh));
+    return ModelRunner(test).run(0, prompt, 512);
+  };
+  try {
+    CHECK(logits("avx2") == logits("avx512"));
+  } catch (const Error& error) {
+    MESSAGE("not on this machine: " << error.what());
+  }
 }
 
 TEST_CASE("SmolLM2: a prompt alone, among 16, in chunks of 1, 7 and 512: the same bits") {

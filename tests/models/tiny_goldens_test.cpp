@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -79,6 +80,45 @@ void check_against_golden(const TestModel& test, const GoldenCase& golden, doubl
   CHECK(greedy == golden.greedy);
 }
 
+// One family for each kind of cache: sliding, state, latent; and mixtures of experts.
+const char* const kFamilies[] = {"gemma2",      "gemma3",    "mistral-window", "qwen3",
+                                 "qwen3_next",  "qwen3_5",   "lfm2",           "deepseek_v2",
+                                 "deepseek_v3", "qwen3_moe", "qwen2_moe",      "mixtral"};
+
+// All rows of a golden side by side: a few tokens of each prompt a step, as many as
+// the row's number, then its greedy tokens.
+void check_ragged(const TestModel& test, const std::vector<GoldenCase>& goldens, double bound) {
+  ModelRunner runner(test);
+  std::vector<ModelRunner::Logits> logits(goldens.size());
+  std::vector<size_t> done(goldens.size());
+  while (true) {
+    std::vector<Chunk> chunks;
+    for (size_t row = 0; row < goldens.size(); ++row) {
+      const auto& prompt = goldens[row].prompt;
+      const size_t end = std::min(prompt.size(), done[row] + 1 + 3 * row);
+      if (done[row] == end) continue;
+      chunks.push_back({static_cast<int>(row), {prompt.begin() + done[row], prompt.begin() + end}});
+      done[row] = end;
+    }
+    if (chunks.empty()) break;
+    auto step = runner.step(chunks);
+    for (auto& [row, part] : step) std::ranges::move(part, std::back_inserter(logits[row]));
+  }
+  std::vector<Chunk> next;
+  for (size_t row = 0; row < goldens.size(); ++row) {
+    CHECK(worst_logprob_error(logits[row], goldens[row].logits) < bound);
+    next.push_back({static_cast<int>(row), {argmax(logits[row].back())}});
+  }
+  for (size_t i = 0; i < goldens[0].greedy.size(); ++i) {
+    for (size_t row = 0; row < goldens.size(); ++row) {
+      CHECK(next[row].tokens[0] == goldens[row].greedy[i]);
+      next[row].tokens[0] = goldens[row].greedy[i];
+    }
+    auto step = runner.step(next);
+    for (Chunk& chunk : next) chunk.tokens[0] = argmax(step[chunk.row].back());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("on the CPU backend every tiny model gives the reference's log-probabilities") {
@@ -98,6 +138,44 @@ TEST_CASE("on the MLX backend every tiny model gives the reference's log-probabi
   }
 }
 #endif
+
+TEST_CASE("on the CPU backend ragged batches of each family give the reference's tokens") {
+  for (const char* name : kFamilies) {
+    CAPTURE(name);
+    const fs::path folder = fs::path(TANDEM_GOLDENS) / "tiny" / name;
+    const TestModel test = open_test_model(folder.string(), cpu(Precision::kExact));
+    check_ragged(test, read_golden(folder), 1e-3);
+  }
+}
+
+#ifdef TANDEM_MLX
+TEST_CASE("on the MLX backend ragged batches of each family give the reference's tokens") {
+  for (const char* name : kFamilies) {
+    CAPTURE(name);
+    const fs::path folder = fs::path(TANDEM_GOLDENS) / "tiny" / name;
+    const TestModel test = open_test_model(folder.string(), mlx(Precision::kExact));
+    check_ragged(test, read_golden(folder), 1e-3);
+  }
+}
+#endif
+
+TEST_CASE("in the default precision each family stays within a mean KL of 5e-4") {
+  for (const char* name : kFamilies) {
+    CAPTURE(name);
+    const fs::path folder = fs::path(TANDEM_GOLDENS) / "tiny" / name;
+    const TestModel test = open_test_model(folder.string(), cpu(Precision::kHigh));
+    double kl = 0;
+    int positions = 0;
+    for (const GoldenCase& golden : read_golden(folder)) {
+      const auto logits = ModelRunner(test).run(0, golden.prompt, golden.prompt.size());
+      for (size_t i = 0; i < golden.logits.size(); ++i, ++positions) {
+        const auto want = log_softmax(golden.logits[i]), got = log_softmax(logits[i]);
+        for (size_t v = 0; v < want.size(); ++v) kl += std::exp(want[v]) * (want[v] - got[v]);
+      }
+    }
+    CHECK(kl / positions < 5e-4);
+  }
+}
 
 TEST_CASE("on the CPU a row's logits have the same bits alone, in a batch and in chunks") {
   for (const fs::path& folder : tiny_models()) {

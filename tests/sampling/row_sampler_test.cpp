@@ -90,8 +90,35 @@ TEST_CASE("a row draws the same whatever other rows draw from the same sampler b
 TEST_CASE("a forbidden id is never chosen") {
   RowSampler row({}, 0, Ids{1});
   Sampler sampler;
-  CHECK(row.next(std::vector<float>{1, 5, 3}, 1, -1, Ids{1}, sampler).id == 2);
-  CHECK_THROWS_AS(row.next(std::vector<float>{1, 5, 3}, 1, -1, Ids{0, 1, 2}, sampler), Error);
+  const std::vector<float> logits = {1, 5, 3};
+  const Ids one = {1}, all = {0, 1, 2};
+  CHECK(row.next(logits, 1, -1, {.forbidden = one}, sampler).id == 2);
+  CHECK_THROWS_AS(row.next(logits, 1, -1, {.forbidden = all}, sampler), Error);
+}
+
+TEST_CASE("only allowed ids are chosen, and none beyond the bits") {
+  RowSampler row({}, 0, Ids{1});
+  Sampler sampler;
+  std::vector<float> logits(70, 1.0f);
+  logits[69] = 9;
+  logits[40] = 5;
+  const std::vector<uint32_t> bits = {1u << 3, 1u << 2};  // ids 3 and 34
+  CHECK(row.next(logits, 1, -1, {.allowed = bits}, sampler).id == 3);
+  const std::vector<int32_t> forbidden = {3};
+  CHECK(row.next(logits, 1, -1, {.forbidden = forbidden, .allowed = bits}, sampler).id == 34);
+}
+
+TEST_CASE("limits that contradict each other leave no token") {
+  const std::vector<uint32_t> bits = {1u << 3, 0};
+  const std::vector<int32_t> forbidden = {3};
+  CHECK(TokenLimits{.allowed = bits}.any_left());
+  CHECK_FALSE(TokenLimits{.forbidden = forbidden, .allowed = bits}.any_left());
+}
+
+TEST_CASE("a forced id is chosen whatever the logits") {
+  RowSampler row({}, 0, Ids{1});
+  Sampler sampler;
+  CHECK(row.next(std::vector<float>{1, 5, 3}, 1, -1, {.forced = 0}, sampler).id == 0);
 }
 
 TEST_CASE("log-probabilities are those of the softmax in double precision, most likely first") {

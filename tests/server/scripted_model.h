@@ -97,12 +97,19 @@ class ScriptedModel : public ServedModel {
     for (unsigned char byte : text) ids.push_back(byte);
     return ids;
   }
-  std::vector<int32_t> encode_chat(const std::string& messages, const std::string&) const override {
+  ChatPrompt encode_chat(const std::string& messages, const std::string& variables) const override {
     std::string text;
     for (const auto& message : api::Json::parse(messages))
       text += message["content"].get<std::string>();
-    return encode(text);
+    template_variables = variables;
+    last_messages = messages;
+    return {.ids = encode(text),
+            .in_reasoning = in_reasoning,
+            .thinking = in_reasoning ? Thinking::kBegun : Thinking::kNone};
   }
+  bool template_knows_tools() const override { return knows_tools; }
+  const OutputFormat& output_format() const override { return format; }
+  const std::vector<int32_t>& marker_ids() const override { return no_ids_; }
   std::string token_bytes(int32_t id) const override {
     return tokenizer ? std::string(1, static_cast<char>(id)) : std::string();
   }
@@ -112,7 +119,12 @@ class ScriptedModel : public ServedModel {
     out.gauge("num_requests_running", "Requests in the batch.", active_rows());
   }
 
-  std::unique_ptr<Row> submit(Request request) override;
+  std::vector<int32_t> encode_marks(std::string_view text) const override { return encode(text); }
+  const Tokenizer* tokenizer_of() const override { return nullptr; }
+  void prepare(const GuideSpec& guide) override {
+    if (guide.grammar == "bad") throw Error(ErrorCode::kInvalid, "no grammar");
+  }
+  std::unique_ptr<Row> submit(Request request, const GuideSpec& guide) override;
 
   // Rows submitted so far and not dropped by the server.
   int active_rows() const {
@@ -129,12 +141,19 @@ class ScriptedModel : public ServedModel {
   }
 
   bool tokenizer = true;
+  OutputFormat format;
+  bool in_reasoning = false;
+  bool knows_tools = true;
+  mutable std::string last_messages;
+  GuideSpec last_guide;
+  mutable std::string template_variables;  // of the last prompt
 
  private:
   class Handle;
 
   Script script_;
   api::ModelFacts facts_;
+  std::vector<int32_t> no_ids_;
   mutable std::mutex mutex_;
   std::condition_variable submitted_;
   std::vector<std::shared_ptr<ScriptedRow>> rows_;
@@ -152,7 +171,8 @@ class ScriptedModel::Handle : public Row {
   std::shared_ptr<ScriptedRow> row_;
 };
 
-inline std::unique_ptr<Row> ScriptedModel::submit(Request request) {
+inline std::unique_ptr<Row> ScriptedModel::submit(Request request, const GuideSpec& guide) {
+  last_guide = guide;
   auto row = std::make_shared<ScriptedRow>(std::move(request));
   {
     std::lock_guard lock(mutex_);

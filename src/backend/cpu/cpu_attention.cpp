@@ -98,8 +98,15 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
   INVARIANT(n == step.n_tokens());
   INVARIANT(w.rows == q_size + k_size + (o.k_is_v ? 0 : v_size));
   INVARIANT(!o.k_is_v || o.v_dim == o.head_dim);
-  const Tensor qkv = linear(x, w, {}, 1.0f);
-  const Tensor q = make_tensor(n, q_size);
+  return finish_qkv(linear(x, w, {}, 1.0f), o, ref, step);
+}
+
+Tensor CpuBackend::finish_qkv(const Tensor& qkv, const QkvOptions& o, KvRef ref, const Step& step) {
+  const int64_t n = qkv.rows;
+  const int64_t q_size = int64_t{o.heads} * o.head_dim;
+  const int64_t k_size = int64_t{o.kv_heads} * o.head_dim;
+  const int64_t v_size = int64_t{o.kv_heads} * o.v_dim;
+  const Tensor q = make_tensor(qkv, q_size);
 
   QkvArgs args;
   args.options = &o;
@@ -128,17 +135,26 @@ Tensor CpuBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
   return q;
 }
 
+int64_t CpuBackend::tokens_on_tiles(const Step& step, int64_t row) const {
+  if (step.prompt_length.empty()) return 0;
+  const int64_t begin = step.row_start[row];
+  const int64_t count = step.row_start[row + 1] - begin;
+  if (count == 0) return 0;
+  return std::clamp<int64_t>(step.prompt_length[row] - step.positions[begin], 0, count);
+}
+
 // Cuts the step into blocks of queries: of one row, of one key/value head.
 std::vector<AttentionBlock> CpuBackend::attention_blocks(const AttentionOptions& o,
-                                                         const BlockTable& table,
-                                                         const Step& step) const {
+                                                         const BlockTable& table, const Step& step,
+                                                         int64_t queries, bool on_tiles) const {
   const int64_t group = o.heads / o.kv_heads;
-  const int64_t heads = std::min<int64_t>(group, kBlockQueries);
-  const int64_t tokens = kBlockQueries / heads;
+  const int64_t heads = std::min(group, queries);
+  const int64_t tokens = queries / heads;
   std::vector<AttentionBlock> blocks;
   for (int64_t row = 0; row < step.n_rows(); row++) {
-    const int64_t row_begin = step.row_start[row];
-    const int64_t row_end = step.row_start[row + 1];
+    const int64_t cut = step.row_start[row] + (attend_on_tiles_ ? tokens_on_tiles(step, row) : 0);
+    const int64_t row_begin = on_tiles ? step.row_start[row] : cut;
+    const int64_t row_end = on_tiles ? cut : step.row_start[row + 1];
     // The last tokens see most keys: first, so that the end evens out.
     for (int64_t end = row_end; end > row_begin; end -= std::min(tokens, end - row_begin)) {
       const int64_t begin = std::max(row_begin, end - tokens);
@@ -156,7 +172,7 @@ std::vector<AttentionBlock> CpuBackend::attention_blocks(const AttentionOptions&
 Tensor CpuBackend::attention(const Tensor& q, KvRef ref, const AttentionOptions& o,
                              const Step& step) {
   INVARIANT(q.cols == int64_t{o.heads} * o.head_dim && o.heads % o.kv_heads == 0);
-  const Tensor out = make_tensor(q.rows, int64_t{o.heads} * o.v_dim);
+  const Tensor out = make_tensor(q, int64_t{o.heads} * o.v_dim);
   AttentionArgs args;
   args.q = activations(q).floats;
   args.out = activations(out).floats;
@@ -172,7 +188,18 @@ Tensor CpuBackend::attention(const Tensor& q, KvRef ref, const AttentionOptions&
   args.key_begin = seen.begin;
   args.key_end = seen.end;
   reserve_worker_floats(attention_scratch_floats(o.head_dim, o.v_dim));
-  const auto blocks = attention_blocks(o, step.tables[ref.group], step);
+  const BlockTable& table = step.tables[ref.group];
+  attend_on_tiles_ =
+      prompt_ && prompt_attention_ && activations(q).per_token && prompt_attention_fits(args);
+  if (attend_on_tiles_) {
+    reserve_worker_floats(prompt_attention_floats(o.head_dim, o.v_dim));
+    const auto prompts = attention_blocks(o, table, step, kPromptQueries, true);
+    pool_.parallel_for(static_cast<int64_t>(prompts.size()), [&](int64_t i, int worker) {
+      prompt_attention_(args, prompts[i], worker_floats(worker));
+    });
+  }
+  const auto blocks = attention_blocks(o, table, step, kBlockQueries, false);
+  if (blocks.empty()) return out;
   // Long rows one by one leave threads idle unless their keys are shared out.
   const bool few = static_cast<int64_t>(blocks.size()) < 4 * int64_t{pool_.threads()};
   few ? attend_in_partitions(args, blocks) : attend_in_blocks(args, blocks);

@@ -45,6 +45,7 @@ Activations::~Activations() {
   arena_->give_back(quant.scale, groups);
   arena_->give_back(quant.scaled_sum, groups);
   arena_->give_back(quant.sum, groups * 2);
+  arena_->give_back(prompt, prompt_values_);
 }
 
 QuantizeArgs Activations::make_codes(bool bytes, int terms) {
@@ -66,20 +67,35 @@ QuantizeArgs Activations::make_codes(bool bytes, int terms) {
   return args;
 }
 
+uint16_t* Activations::make_prompt(int64_t tokens) {
+  prompt_values_ = prompt_values(tokens, cols);
+  uint16_t* values = arena_->take<uint16_t>(prompt_values_);
+  prompt = values;
+  return values;
+}
+
 CpuBackend::CpuBackend(const BackendOptions& options, Isa isa)
     : precision_(options.precision),
-      isa_(isa),
+      isa_(vector_isa(isa)),
+      device_(isa == Isa::kAvx512 ? "avx512vnni" : isa_name(isa)),
       pool_(options.threads > 0 ? options.threads : physical_cores()),
-      matmul_(matmul_kernel(isa)),
-      rows_(row_kernels(isa)),
-      attention_(attention_kernels(isa)),
+      matmul_(matmul_kernel(isa_)),
+      prompt_(prompt_kernels(isa)),
+      rows_(row_kernels(isa_)),
+      attention_(attention_kernels(isa_)),
+      prompt_attention_(prompt_attention_kernel(isa)),
+      recurrent_(recurrent_kernels(isa_)),
       weight_bytes_(std::make_shared<std::atomic<int64_t>>(0)),
-      matmul_scratch_(sizeof(MatmulScratch) * static_cast<size_t>(pool_.threads())) {}
+      matmul_scratch_(sizeof(MatmulScratch) * static_cast<size_t>(pool_.threads())) {
+  if (precision_ == Precision::kExact) prompt_ = {};
+  if (prompt_) prompt_scratch_ = Block(sizeof(PromptScratch) * pool_.threads());
+}
 
 std::string CpuBackend::device() const {
-  const std::string isa = isa_ == Isa::kAvx512 ? "avx512vnni" : isa_name(isa_);
   const int threads = pool_.threads();
-  return isa + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  const char* refused = tiles_refused() ? " (the system refuses AMX)" : "";
+  return device_ + refused + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
 }
 
 // --- Loading -------------------------------------------------------------------
@@ -117,11 +133,32 @@ std::unique_ptr<KvStore> CpuBackend::make_kv_store(const KvSpec& spec) {
 
 // --- Helpers ---------------------------------------------------------------------
 
-void CpuBackend::begin_step(const Step&) {
+void CpuBackend::begin_step(const Step& step) {
   arena_->reset();
+  if (prompt_) sort_phases(step);
   angles_.clear();
   visible_.clear();
   places_.clear();
+}
+
+void CpuBackend::sort_phases(const Step& step) {
+  prompt_tokens_.clear();
+  generated_.clear();
+  for (int64_t t = 0; t < step.n_tokens(); t++) {
+    if (!step.prompt_length.empty() && step.positions[t] < step.prompt_length[step.token_row[t]]) {
+      prompt_tokens_.push_back(static_cast<int32_t>(t));
+    } else if (!generated_.empty() && generated_.back().end == t) {
+      generated_.back().end++;
+    } else {
+      generated_.push_back({t, t + 1});
+    }
+  }
+}
+
+Tensor CpuBackend::make_tensor(const Tensor& like, int64_t cols) {
+  Tensor x = make_tensor(like.rows, cols);
+  activations(x).per_token = activations(like).per_token;
+  return x;
 }
 
 Tensor CpuBackend::make_tensor(int64_t rows, int64_t cols) {
@@ -142,13 +179,33 @@ float* CpuBackend::worker_floats(int worker) const {
   return reinterpret_cast<float*>(float_scratch_.data()) + worker * float_scratch_floats_;
 }
 
-void CpuBackend::quantize(const Tensor& x) {
+void CpuBackend::quantize(const Tensor& x, std::span<const TokenRange> ranges) {
   if (activations(x).quant.scale) return;
+  int64_t rows = 0;
+  for (const TokenRange& range : ranges) rows += range.end - range.begin;
   const int terms = precision_ == Precision::kFast ? 1 : 2;
-  QuantizeArgs args = activations(x).make_codes(wants_bytes(isa_, terms, x.rows), terms);
+  QuantizeArgs args = activations(x).make_codes(wants_bytes(isa_, terms, rows), terms);
   args.limit = terms == 1 ? kFastLimit : kHighLimit;
-  for_rows(x.rows, x.rows * x.cols,
-           [&](int64_t begin, int64_t end, int) { rows_.quantize(args, begin, end); });
+  for (const TokenRange& range : ranges) {
+    const int64_t count = range.end - range.begin;
+    for_rows(count, count * x.cols, [&](int64_t begin, int64_t end, int) {
+      rows_.quantize(args, range.begin + begin, range.begin + end);
+    });
+  }
+}
+
+const uint16_t* CpuBackend::prompt_tiles(const Tensor& x) {
+  Activations& data = activations(x);
+  if (data.prompt) return data.prompt;
+  PromptRowsArgs args;
+  args.x = data.floats;
+  args.columns = x.cols;
+  args.rows = prompt_tokens_.data();
+  args.count = static_cast<int64_t>(prompt_tokens_.size());
+  args.out = data.make_prompt(args.count);
+  for_rows(blocks_of(args.count, kPromptBlock), args.count * x.cols,
+           [&](int64_t begin, int64_t end, int) { prompt_.to_tiles(args, begin, end); });
+  return data.prompt;
 }
 
 // --- Projections -------------------------------------------------------------------
@@ -156,35 +213,67 @@ void CpuBackend::quantize(const Tensor& x) {
 Tensor CpuBackend::matmul(const Tensor& x, const Weight& w, Epilogue epilogue, int64_t out_cols) {
   INVARIANT(x.cols == w.cols);
   const CpuWeight& weight = storage(w);
-  Tensor y = make_tensor(x.rows, out_cols);
+  Tensor y = make_tensor(x, out_cols);
+  epilogue.out = activations(y).floats;
+  epilogue.stride = out_cols;
+  epilogue.bias = weight.bias.empty() ? nullptr : weight.bias.data();
+  const auto units = static_cast<int64_t>(weight.units.size());
+  const TokenRange all = {0, x.rows};
+  std::span<const TokenRange> ranges = {&all, 1};
+  if (prompt_ && activations(x).per_token) {
+    ranges = generated_;
+    if (!prompt_tokens_.empty()) {
+      PromptMatmulArgs args;
+      args.units = weight.units.data();
+      args.columns = w.cols;
+      args.x = prompt_tiles(x);
+      args.rows = prompt_tokens_.data();
+      args.epilogue = epilogue;
+      run_prompt_matmul(args, units);
+    }
+  }
+  if (ranges.empty()) return y;
   MatmulArgs args;
   args.units = weight.units.data();
   args.columns = w.cols;
   args.exact = precision_ == Precision::kExact;
   args.floats = activations(x).floats;
   if (weight.has_quantised && !args.exact) {
-    quantize(x);
+    quantize(x, ranges);
     args.quant = activations(x).quant;
   }
-  epilogue.out = activations(y).floats;
-  epilogue.stride = out_cols;
-  epilogue.bias = weight.bias.empty() ? nullptr : weight.bias.data();
   args.epilogue = epilogue;
-  run_matmul(args, static_cast<int64_t>(weight.units.size()), x.rows);
+  for (const TokenRange& range : ranges) run_matmul(args, units, range);
   return y;
 }
 
-void CpuBackend::run_matmul(const MatmulArgs& args, int64_t units, int64_t tokens) {
-  const int64_t token_blocks = blocks_of(tokens, kMatmulTokens);
-  const int64_t per_block = blocks_of(tokens, std::max<int64_t>(token_blocks, 1));
+void CpuBackend::run_matmul(const MatmulArgs& args, int64_t units, TokenRange tokens) {
+  const int64_t count = tokens.end - tokens.begin;
+  const int64_t token_blocks = blocks_of(count, kMatmulTokens);
+  const int64_t per_block = blocks_of(count, std::max<int64_t>(token_blocks, 1));
   // Few enough parts to stream through memory, enough to even out.
   const int64_t parts = std::min<int64_t>(units, 4 * int64_t{pool_.threads()});
   auto* scratch = reinterpret_cast<MatmulScratch*>(matmul_scratch_.data());
   pool_.parallel_for(token_blocks * parts, [&](int64_t task, int worker) {
     const int64_t part = task % parts;
-    const int64_t token = task / parts * per_block;
+    const int64_t token = tokens.begin + task / parts * per_block;
     matmul_(args, units * part / parts, units * (part + 1) / parts, token,
-            std::min(token + per_block, tokens), scratch[worker]);
+            std::min(token + per_block, tokens.end), scratch[worker]);
+  });
+}
+
+void CpuBackend::run_prompt_matmul(const PromptMatmulArgs& args, int64_t units) {
+  const auto tokens = static_cast<int64_t>(prompt_tokens_.size());
+  const int64_t token_blocks = blocks_of(tokens, kPromptTokens);
+  const int64_t per_block = round_up(blocks_of(tokens, token_blocks), kPromptBlock);
+  const int64_t parts = std::min<int64_t>(units, 4 * int64_t{pool_.threads()});
+  auto* scratch = reinterpret_cast<PromptScratch*>(prompt_scratch_.data());
+  pool_.parallel_for(token_blocks * parts, [&](int64_t task, int worker) {
+    const int64_t part = task % parts;
+    const int64_t token = task / parts * per_block;
+    if (token >= tokens) return;
+    prompt_.matmul(args, units * part / parts, units * (part + 1) / parts, token,
+                   std::min(token + per_block, tokens), scratch[worker]);
   });
 }
 
@@ -227,6 +316,7 @@ Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
   const CpuWeight& weight = storage(table);
   const int64_t n = step.n_tokens();
   Tensor x = make_tensor(n, table.cols);
+  activations(x).per_token = true;
   float* out = activations(x).floats;
   std::vector<int32_t> ids(step.tokens.begin(), step.tokens.end());
   for (const int32_t token : step.embedding_token) ids[token] = 0;
@@ -260,7 +350,7 @@ Tensor CpuBackend::embed(const Weight& table, float scale, const Step& step) {
 Tensor CpuBackend::norm(const Tensor& x, const Weight& w, const NormOptions& options,
                         const Weight& bias) {
   INVARIANT(w.cols == x.cols && (!bias || bias.cols == x.cols));
-  Tensor y = make_tensor(x.rows, x.cols);
+  Tensor y = make_tensor(x, x.cols);
   NormArgs args;
   args.x = activations(x).floats;
   args.out = activations(y).floats;
@@ -275,7 +365,7 @@ Tensor CpuBackend::norm(const Tensor& x, const Weight& w, const NormOptions& opt
 }
 
 Tensor CpuBackend::elementwise(ElementwiseArgs args, const Tensor& x) {
-  Tensor y = make_tensor(x.rows, x.cols);
+  Tensor y = make_tensor(x, x.cols);
   args.a = activations(x).floats;
   args.out = activations(y).floats;
   for_rows(x.rows, x.rows * x.cols, [&](int64_t begin, int64_t end, int) {
@@ -293,11 +383,27 @@ Tensor CpuBackend::add(const Tensor& a, const Tensor& b) {
 }
 
 Tensor CpuBackend::multiply(const Tensor& a, const Tensor& b) {
-  INVARIANT(a.rows == b.rows && a.cols == b.cols);
+  INVARIANT(a.rows == b.rows && (a.cols == b.cols || b.cols == 1));
+  if (b.cols != a.cols) return multiply_rows(a, b);
   ElementwiseArgs args;
   args.op = Elementwise::kMultiply;
   args.b = activations(b).floats;
   return elementwise(args, a);
+}
+
+Tensor CpuBackend::multiply_rows(const Tensor& x, const Tensor& factors) {
+  Tensor y = make_tensor(x.rows, x.cols);
+  for_rows(x.rows, x.rows * x.cols, [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; t++) {
+      ElementwiseArgs args;
+      args.op = Elementwise::kScale;
+      args.a = activations(x).floats + t * x.cols;
+      args.factor = activations(factors).floats[t];
+      args.out = activations(y).floats + t * x.cols;
+      rows_.elementwise(args, 0, x.cols);
+    }
+  });
+  return y;
 }
 
 Tensor CpuBackend::scale(const Tensor& x, float factor) {
@@ -316,7 +422,7 @@ Tensor CpuBackend::activate(const Tensor& x, Activation activation) {
 
 Tensor CpuBackend::columns(const Tensor& x, int64_t begin, int64_t end) {
   INVARIANT(begin >= 0 && begin <= end && end <= x.cols);
-  Tensor y = make_tensor(x.rows, end - begin);
+  Tensor y = make_tensor(x, end - begin);
   for (int64_t t = 0; t < x.rows; t++) {
     std::memcpy(activations(y).floats + t * y.cols, activations(x).floats + t * x.cols + begin,
                 y.cols * sizeof(float));

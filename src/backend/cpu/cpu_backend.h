@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/prompt.h"
+#include "backend/cpu/kernels/prompt_attention.h"
+#include "backend/cpu/kernels/recurrent.h"
 #include "backend/cpu/kernels/rows.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/weight.h"
@@ -33,15 +37,20 @@ struct Activations {
   // Gives the memory for codes; the floats are quantised into it by the caller.
   // As signed bytes of so many terms, or as int16.
   QuantizeArgs make_codes(bool bytes, int terms);
+  // Likewise for `prompt`, of so many tokens.
+  uint16_t* make_prompt(int64_t tokens);
 
   int64_t rows = 0;
   int64_t cols = 0;
-  float* floats = nullptr;  // [rows, cols]
-  QuantView quant;          // empty until a quantised layer asks
+  float* floats = nullptr;           // [rows, cols]
+  QuantView quant;                   // empty until a quantised layer asks
+  const uint16_t* prompt = nullptr;  // of the step's prompt tokens, as prompt.h says; likewise
+  bool per_token = false;            // row i is token i of the step
 
  private:
   std::shared_ptr<Arena> arena_;
   uint64_t round_ = 0;
+  int64_t prompt_values_ = 0;
 };
 
 inline Activations& activations(const Tensor& x) { return *static_cast<Activations*>(x.data); }
@@ -57,9 +66,12 @@ class CpuBackend final : public Backend {
   Weight load(std::span<const StoredMatrix> parts, std::span<const float> bias) override;
   Weight load_gate_up(const StoredMatrix& gate, const StoredMatrix& up,
                       std::span<const float> bias) override;
+  Weight load_experts(std::span<const StoredExpert> experts) override;
+  Weight load_heads(std::span<const StoredMatrix> heads) override;
   Weight load_vector(std::span<const float> values) override;
   int64_t weight_bytes() const override { return *weight_bytes_; }
   std::unique_ptr<KvStore> make_kv_store(const KvSpec& spec) override;
+  std::unique_ptr<StateStore> make_state_store(const StateSpec& spec) override;
 
   void begin_step(const Step& step) override;
   Tensor embed(const Weight& table, float scale, const Step& step) override;
@@ -72,6 +84,14 @@ class CpuBackend final : public Backend {
   Tensor attention(const Tensor& q, KvRef kv, const AttentionOptions& options,
                    const Step& step) override;
   Tensor gate_up(const Tensor& x, const Weight& w, Activation activation) override;
+  Tensor moe(const Tensor& x, const MoeWeights& w, const MoeOptions& options,
+             const Tensor& residual) override;
+  Tensor gated_delta(const Tensor& x, const GatedDeltaWeights& w, const GatedDeltaOptions& options,
+                     KvRef ref, const Step& step) override;
+  Tensor short_conv(const Tensor& x, const Weight& taps, int width, KvRef ref,
+                    const Step& step) override;
+  Tensor latent_attention(const Tensor& q, const Tensor& latent, const LatentWeights& w,
+                          const LatentOptions& options, KvRef kv, const Step& step) override;
   Tensor add(const Tensor& a, const Tensor& b) override;
   Tensor multiply(const Tensor& a, const Tensor& b) override;
   Tensor scale(const Tensor& x, float factor) override;
@@ -84,6 +104,7 @@ class CpuBackend final : public Backend {
  private:
   // Elements of work below which one thread is faster than two.
   static constexpr int64_t kShareElements = 16384;
+  static constexpr int kConvTaps = 16;
 
   // cos and sin of the step's tokens for one Rope, made once a step.
   struct Angles {
@@ -97,6 +118,10 @@ class CpuBackend final : public Backend {
     int32_t* begin = nullptr;
     int32_t* end = nullptr;
   };
+  struct TokenRange {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
   // Page of each token, made once a step and cache group.
   struct Places {
     int group = 0;
@@ -105,6 +130,8 @@ class CpuBackend final : public Backend {
 
   Weight wrap(std::shared_ptr<CpuWeight> weight, int64_t rows, int64_t cols);
   Tensor make_tensor(int64_t rows, int64_t cols);
+  // The same, its rows being those of `like`.
+  Tensor make_tensor(const Tensor& like, int64_t cols);
   // Calls fn(begin, end, worker) over parts of [0, rows); in one piece, here, if
   // `work` (rows * cost per row in elements) is too little to share.
   template <class F>
@@ -115,15 +142,30 @@ class CpuBackend final : public Backend {
       fn(rows * part / parts, rows * (part + 1) / parts, worker);
     });
   }
-  void quantize(const Tensor& x);
+  void quantize(const Tensor& x, std::span<const TokenRange> ranges);
+  void sort_phases(const Step& step);
+  const uint16_t* prompt_tiles(const Tensor& x);
   Tensor matmul(const Tensor& x, const Weight& w, Epilogue epilogue, int64_t out_cols);
-  void run_matmul(const MatmulArgs& args, int64_t units, int64_t tokens);
+  void run_matmul(const MatmulArgs& args, int64_t units, TokenRange tokens);
+  void run_prompt_matmul(const PromptMatmulArgs& args, int64_t units);
   Tensor elementwise(ElementwiseArgs args, const Tensor& x);
+  Tensor multiply_rows(const Tensor& x, const Tensor& factors);  // factors [n, 1]
+  // The end of qkv_rope_write, from the projection on.
+  Tensor finish_qkv(const Tensor& qkv, const QkvOptions& options, KvRef kv, const Step& step);
+  // Each head's columns [begin, begin + in) of `stride` by the head's own matrix.
+  Tensor by_heads(const Tensor& x, int64_t stride, int64_t begin, const Weight& w);
+  // Over the first `channels` columns of x, each by itself. [n, channels]
+  Tensor causal_conv(const Tensor& x, int64_t channels, const Weight& taps, int width, bool silu,
+                     KvRef ref, const Step& step);
   const Angles& angles(const Rope& rope, const Step& step);
   const Visible& visible(int window, const Step& step);
   const Places& places(int group, const Step& step);
+  // Tokens of the step's row `row` that attend on tiles: its first so many.
+  int64_t tokens_on_tiles(const Step& step, int64_t row) const;
+  // Blocks of at most `queries` queries of those tokens, or of the others.
   std::vector<AttentionBlock> attention_blocks(const AttentionOptions& options,
-                                               const BlockTable& table, const Step& step) const;
+                                               const BlockTable& table, const Step& step,
+                                               int64_t queries, bool on_tiles) const;
   void attend_in_blocks(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
   void attend_in_partitions(const AttentionArgs& args, const std::vector<AttentionBlock>& blocks);
   // Floats of scratch for every worker, valid until the next reservation.
@@ -131,21 +173,30 @@ class CpuBackend final : public Backend {
   float* worker_floats(int worker) const;
 
   Precision precision_;
-  Isa isa_;
+  Isa isa_;  // of kernels without tiles
+  std::string device_;
   ThreadPool pool_;
   MatmulKernel matmul_;
+  PromptKernels prompt_;  // empty: prompts take the path of generated tokens
   RowKernels rows_;
   AttentionKernels attention_;
+  PromptAttentionKernel prompt_attention_;  // null: as prompt_
+  RecurrentKernels recurrent_;
+  bool attend_on_tiles_ = false;  // in the layer at hand
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
   SharedBlocks weight_memory_;
   std::shared_ptr<std::atomic<int64_t>> weight_bytes_;
   bool any_quantised_ = false;
   Block matmul_scratch_;              // one MatmulScratch a worker
+  Block prompt_scratch_;              // one PromptScratch a worker, or empty
   Block float_scratch_;               // floats of each worker
   int64_t float_scratch_floats_ = 0;  // of one worker
   std::vector<Angles> angles_;
   std::vector<Visible> visible_;
   std::vector<Places> places_;
+  // The step's tokens by phase, where prompts have a path of their own.
+  std::vector<int32_t> prompt_tokens_;
+  std::vector<TokenRange> generated_;
 };
 
 }  // namespace tandem::cpu

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <variant>
 
+#include "backend/mlx/moe.h"
+
 namespace tandem::mlx_backend {
 namespace {
 
@@ -38,6 +40,7 @@ mx::array activated(const mx::array& x, Activation activation) {
       return mx::multiply(mx::multiply(x, constant(0.5f)), mx::add(tanh, constant(1.0f)));
     }
     case Activation::kRelu2: return mx::square(mx::maximum(x, constant(0.0f)));
+    case Activation::kSigmoid: return mx::sigmoid(x);
   }
   INVARIANT(false);
   return x;
@@ -65,6 +68,27 @@ mx::array head_norm(const mx::array& x, const Weight& w, float eps) {
 MlxKvStore& store_of(const Step& step, int group) {
   INVARIANT(group >= 0 && group < static_cast<int>(step.kv.size()));
   auto* store = dynamic_cast<MlxKvStore*>(step.kv[group]);
+  INVARIANT(store != nullptr);
+  return *store;
+}
+
+// x [n, H, in] by each head's own matrix: [n, H, out].
+mx::array by_heads(const mx::array& x, const MlxWeight& weight, const Numerics& numerics) {
+  INVARIANT(weight.segments.size() == 1 && !weight.segments[0].scales);
+  const mx::array& w = weight.segments[0].w;
+  const int heads = x.shape(1);
+  const mx::array each = mx::reshape(w, {heads, w.shape(0) / heads, w.shape(1)});
+  mx::array in = mx::transpose(x, {1, 0, 2});
+  if (numerics.half) in = mx::astype(mx::multiply(in, mx::array(kHalfScale)), mx::float16);
+  mx::array y = mx::transpose(mx::matmul(in, mx::transpose(each, {0, 2, 1})), {1, 0, 2});
+  if (!numerics.half) return y;
+  return mx::multiply(mx::astype(y, mx::float32), mx::array(1.0f / kHalfScale));
+}
+
+MlxStateStore& states_of(const Step& step, int group) {
+  INVARIANT(group >= 0 && group < static_cast<int>(step.states.size()));
+  INVARIANT(static_cast<int64_t>(step.state_slot.size()) == step.n_rows());
+  auto* store = dynamic_cast<MlxStateStore*>(step.states[group]);
   INVARIANT(store != nullptr);
   return *store;
 }
@@ -104,6 +128,16 @@ Weight MlxBackend::load_gate_up(const StoredMatrix& gate, const StoredMatrix& up
   return guarded("load_gate_up", [&] { return counted(load_matrix(parts, bias, numerics_)); });
 }
 
+Weight MlxBackend::load_experts(std::span<const StoredExpert> experts) {
+  return guarded("load_experts", [&] {
+    Weight weight = mlx_backend::load_experts(experts, numerics_);
+    weight_bytes_ += expert_storage(weight).bytes();
+    return weight;
+  });
+}
+
+Weight MlxBackend::load_heads(std::span<const StoredMatrix> heads) { return load(heads, {}); }
+
 Weight MlxBackend::load_vector(std::span<const float> values) {
   return guarded("load_vector", [&] { return counted(mlx_backend::load_vector(values)); });
 }
@@ -112,10 +146,16 @@ std::unique_ptr<KvStore> MlxBackend::make_kv_store(const KvSpec& spec) {
   return guarded("make_kv_store", [&] { return std::make_unique<MlxKvStore>(spec, live_); });
 }
 
+std::unique_ptr<StateStore> MlxBackend::make_state_store(const StateSpec& spec) {
+  return guarded("make_state_store",
+                 [&] { return std::make_unique<MlxStateStore>(spec, live_states_); });
+}
+
 // --- A step -----------------------------------------------------------------
 
 void MlxBackend::flush(std::vector<mx::array> with) {
   for (const MlxKvStore* store : live_->stores) store->append_pending(with);
+  for (const MlxStateStore* store : live_states_->stores) store->append_pending(with);
   if (!with.empty()) mx::eval(std::move(with));
 }
 
@@ -125,6 +165,8 @@ void MlxBackend::begin_step(const Step&) {
   rotary_.clear();
   writes_.clear();
   reads_.clear();
+  waves_.reset();
+  conv_plans_.clear();
 }
 
 Tensor MlxBackend::keep(mx::array array) {
@@ -156,6 +198,17 @@ const AttentionPlan& MlxBackend::reads(int group, int window, const Step& step) 
   if (found != reads_.end()) return found->second;
   return reads_.emplace(std::pair(group, window), plan_attention(step, group, window))
       .first->second;
+}
+
+const Waves& MlxBackend::waves(const Step& step) {
+  if (!waves_) waves_ = plan_waves(step);
+  return *waves_;
+}
+
+const ConvPlan& MlxBackend::conv_plan(int width, const Step& step) {
+  const auto found = conv_plans_.find(width);
+  if (found != conv_plans_.end()) return found->second;
+  return conv_plans_.emplace(width, plan_conv(step, width)).first->second;
 }
 
 Tensor MlxBackend::embed(const Weight& table, float scale, const Step& step) {
@@ -200,6 +253,15 @@ Tensor MlxBackend::linear(const Tensor& x, const Weight& w, const Tensor& residu
   });
 }
 
+void MlxBackend::write_kv(const mx::array& k, const mx::array& v, KvRef kv, const Step& step) {
+  MlxKvStore& store = store_of(step, kv.group);
+  for (const WritePlan& plan : writes(kv.group, step)) {
+    const mx::array own_k = plan.tokens ? mx::take(k, *plan.tokens, 0) : k;
+    const mx::array own_v = plan.tokens ? mx::take(v, *plan.tokens, 0) : v;
+    store.write(plan.section, kv.layer, plan.page, plan.slot, own_k, own_v);
+  }
+}
+
 Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOptions& o, KvRef kv,
                                   const Step& step) {
   const int64_t q_end = int64_t{o.heads} * o.head_dim;
@@ -220,11 +282,7 @@ Tensor MlxBackend::qkv_rope_write(const Tensor& x, const Weight& w, const QkvOpt
       q = rotate(q, table, o.rope->interleaved);
       k = rotate(k, table, o.rope->interleaved);
     }
-    for (const WritePlan& plan : writes(kv.group, step)) {
-      const mx::array own_k = plan.tokens ? mx::take(k, *plan.tokens, 0) : k;
-      const mx::array own_v = plan.tokens ? mx::take(v, *plan.tokens, 0) : v;
-      store_of(step, kv.group).write(plan.section, kv.layer, plan.page, plan.slot, own_k, own_v);
-    }
+    write_kv(k, v, kv, step);
     return keep(mx::reshape(q, {q.shape(0), dim(q_end)}));
   });
 }
@@ -248,13 +306,99 @@ Tensor MlxBackend::gate_up(const Tensor& x, const Weight& w, Activation activati
   });
 }
 
+Tensor MlxBackend::moe(const Tensor& x, const MoeWeights& w, const MoeOptions& options,
+                       const Tensor& residual) {
+  const MlxExperts& all = expert_storage(w.experts);
+  INVARIANT(w.router.rows == all.experts && options.top_k >= 1 && options.top_k <= all.experts);
+  return guarded("moe", [&] {
+    if (x.rows == 0) return keep(no_rows(x.cols));
+    const Choice choice = choose(product(x, w.router), optional_vector(w.router_bias), options);
+    const auto by = [&](const mx::array& in, const MlxWeight& weight) {
+      return multiply_chosen(in, weight, all.experts, choice.experts, numerics_);
+    };
+    const mx::array gate = activated(by(array_of(x), all.gate), options.activation);
+    const mx::array y = by(mx::multiply(gate, by(array_of(x), all.up)), all.down);
+    const mx::array sum = mx::sum(mx::multiply(y, mx::expand_dims(choice.weights, -1)), 1);
+    return keep(mx::add(array_of(residual), sum));
+  });
+}
+
+Tensor MlxBackend::gated_delta(const Tensor& x, const GatedDeltaWeights& w,
+                               const GatedDeltaOptions& o, KvRef ref, const Step& step) {
+  const int64_t channels = o.channels();
+  INVARIANT(x.rows == step.n_tokens());
+  INVARIANT(x.cols == channels + int64_t{o.v_heads} * (o.v_dim + 2));
+  return guarded("gated_delta", [&] {
+    if (x.rows == 0) return keep(no_rows(int64_t{o.v_heads} * o.v_dim));
+    MlxStateStore& store = states_of(step, ref.group);
+    const mx::array qkv = causal_conv(slice_columns(array_of(x), 0, channels), vector_of(w.conv),
+                                      conv_plan(o.conv_width, step), store, ref.layer);
+    return keep(mlx_backend::gated_delta(
+        activated(qkv, Activation::kSilu), slice_columns(array_of(x), channels, x.cols),
+        {vector_of(w.decay), vector_of(w.bias), vector_of(w.out_norm)}, o, waves(step), store,
+        ref.layer));
+  });
+}
+
+Tensor MlxBackend::short_conv(const Tensor& x, const Weight& taps, int width, KvRef ref,
+                              const Step& step) {
+  INVARIANT(x.rows == step.n_tokens() && x.cols % 3 == 0);
+  return guarded("short_conv", [&] {
+    const int64_t width_of_one = x.cols / 3;
+    if (x.rows == 0) return keep(no_rows(width_of_one));
+    const mx::array& in = array_of(x);
+    const mx::array u = mx::multiply(slice_columns(in, 0, width_of_one),
+                                     slice_columns(in, 2 * width_of_one, x.cols));
+    const mx::array y = causal_conv(u, vector_of(taps), conv_plan(width, step),
+                                    states_of(step, ref.group), ref.layer);
+    return keep(mx::multiply(slice_columns(in, width_of_one, 2 * width_of_one), y));
+  });
+}
+
+// As attention of all heads over one key, the rotated part first.
+Tensor MlxBackend::latent_attention(const Tensor& q, const Tensor& latent, const LatentWeights& w,
+                                    const LatentOptions& o, KvRef kv, const Step& step) {
+  const int key = o.rope_dim + o.rank;
+  INVARIANT(q.rows == step.n_tokens() && q.cols == int64_t{o.heads} * (o.nope_dim + o.rope_dim));
+  INVARIANT(latent.rows == q.rows && latent.cols == key);
+  return guarded("latent_attention", [&] {
+    const int n = dim(q.rows);
+    if (n == 0) return keep(no_rows(int64_t{o.heads} * o.v_dim));
+    const mx::array heads = split_heads(array_of(q), o.heads);
+    const auto part = [&](const mx::array& x, int begin, int end) {
+      return mx::slice(x, {0, 0, begin}, {n, x.shape(1), end});
+    };
+    const mx::array absorbed = by_heads(part(heads, 0, o.nope_dim), storage(w.key_up), numerics_);
+    const mx::array compressed =
+        mx::expand_dims(mx::fast::rms_norm(slice_columns(array_of(latent), 0, o.rank),
+                                           vector_of(w.norm), o.norm_eps),
+                        1);
+    mx::array rotated_q = part(heads, o.nope_dim, heads.shape(2));
+    mx::array rotated_k = mx::expand_dims(slice_columns(array_of(latent), o.rank, key), 1);
+    if (o.rope) {
+      const RotaryTable& table = rotary(*o.rope, step);
+      rotated_q = rotate(rotated_q, table, o.rope->interleaved);
+      rotated_k = rotate(rotated_k, table, o.rope->interleaved);
+    }
+    write_kv(mx::concatenate({rotated_k, compressed}, 2), compressed, kv, step);
+    const AttentionOptions attended{
+        .heads = o.heads, .kv_heads = 1, .head_dim = key, .v_dim = o.rank, .scale = o.scale};
+    const mx::array query =
+        mx::reshape(mx::concatenate({rotated_q, absorbed}, 2), {n, o.heads * key});
+    const mx::array sums = attend(query, store_of(step, kv.group), kv.layer, attended, {},
+                                  reads(kv.group, 0, step), numerics_);
+    const mx::array out = by_heads(split_heads(sums, o.heads), storage(w.value_up), numerics_);
+    return keep(mx::reshape(out, {n, o.heads * o.v_dim}));
+  });
+}
+
 Tensor MlxBackend::add(const Tensor& a, const Tensor& b) {
   INVARIANT(a.rows == b.rows && a.cols == b.cols);
   return guarded("add", [&] { return keep(mx::add(array_of(a), array_of(b))); });
 }
 
 Tensor MlxBackend::multiply(const Tensor& a, const Tensor& b) {
-  INVARIANT(a.rows == b.rows && a.cols == b.cols);
+  INVARIANT(a.rows == b.rows && (a.cols == b.cols || b.cols == 1));
   return guarded("multiply", [&] { return keep(mx::multiply(array_of(a), array_of(b))); });
 }
 

@@ -1,5 +1,6 @@
 #include "models/load/safetensors_checkpoint.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -51,6 +52,20 @@ bool is_encoder(std::string_view name) {
     if (name.starts_with(start)) return true;
   }
   return false;
+}
+
+// Layers behind the model's own that draft further tokens.
+bool is_draft_head(std::string_view name, const json& config) {
+  name = without_prefixes(name);
+  if (name.starts_with("mtp.")) return true;
+  const auto layers = config.find("num_hidden_layers");
+  if (!name.starts_with("layers.") || !config.contains("num_nextn_predict_layers") ||
+      layers == config.end() || !layers->is_number_integer()) {
+    return false;
+  }
+  int64_t layer = -1;
+  std::from_chars(name.data() + 7, name.data() + name.size(), layer);
+  return layer >= layers->get<int64_t>();
 }
 
 bool flag_of(const json& object, const char* key) {
@@ -241,6 +256,7 @@ class SafetensorsCheckpoint : public Checkpoint {
     if (is_buffer(name)) return true;
     bool media = config_.contains("vision_config") || config_.contains("audio_config");
     if (media && is_encoder(name)) return true;
+    if (is_draft_head(name, config_)) return true;
     return tied() && without_prefixes(name).starts_with("lm_head.");
   }
 

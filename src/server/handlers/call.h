@@ -7,6 +7,7 @@
 #include "api/call_options.h"
 #include "api/reply_writer.h"
 #include "server/app.h"
+#include "server/http.h"
 
 namespace tandem::server {
 
@@ -23,9 +24,26 @@ struct LogprobsWanted {
   int prompt = -1;
 };
 
+struct ChoiceOptions {
+  int builtin_max_tokens = 0;  // see make_request
+  LogprobsWanted logprobs;
+  uint64_t seed = 0;
+  std::vector<int32_t> shown_ids;  // see Request
+  GuideSpec guide;
+};
+
+// Compiles the grammar of `guide`. Throws Error naming `param` when it can't be
+// enforced, unless the server falls back to prompts: then returns why, and empties
+// the grammar of `guide`. `refusal`, if any, is a reason known before.
+std::string prepare_guide(GuideSpec& guide, const std::string& param, const std::string& refusal,
+                          App& app);
+
+// The header that says so.
+void add_warning(const std::string& why, HttpReply& reply);
+
 // Submits the n choices of one prompt, in order, onto `rows`.
 void submit_choices(const api::CallOptions& options, std::vector<int32_t> prompt,
-                    int builtin_max_tokens, LogprobsWanted logprobs, uint64_t seed, App& app,
+                    const ChoiceOptions& choices, App& app,
                     std::vector<std::unique_ptr<Row>>& rows);
 
 }  // namespace tandem::server

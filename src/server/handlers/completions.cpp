@@ -45,18 +45,32 @@ HttpReply completions(const CompletionRequest& in, App& app) {
   const int least = in.options.sampling.max_tokens == 0 ? 0 : -1;
   const LogprobsWanted logprobs{.generated = in.logprobs,
                                 .prompt = in.echo ? std::max(in.logprobs, least) : -1};
+  GuideSpec guide;
+  std::string warning;
+  if (in.options.form) {
+    guide.kind = in.options.form->grammar.kind;
+    guide.grammar = in.options.form->grammar.text;
+    warning = prepare_guide(guide, in.options.form->param, in.options.form->refusal, app);
+  }
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<EchoedPrompt> echoed;
   for (const auto& prompt : in.prompts) {
     auto ids = prompt_ids(prompt, app);
     const EchoedPrompt repeat{.text = in.echo ? echoed_text(prompt, app) : "", .ids = ids};
     echoed.insert(echoed.end(), in.options.n, repeat);
-    submit_choices(in.options, std::move(ids), api::openai::kCompletionMaxTokens, logprobs, seed,
+    submit_choices(in.options, std::move(ids),
+                   {.builtin_max_tokens = api::openai::kCompletionMaxTokens,
+                    .logprobs = logprobs,
+                    .seed = seed,
+                    .shown_ids = {},
+                    .guide = guide},
                    app, rows);
   }
   auto head = make_head("cmpl-", in.options, in.logprobs >= 0, app);
   auto write = in.options.stream ? api::openai::completion_stream : api::openai::completion_reply;
-  return generation_reply(std::move(rows), write(std::move(head), std::move(echoed)));
+  auto reply = generation_reply(std::move(rows), write(std::move(head), std::move(echoed)));
+  if (!warning.empty()) add_warning(warning, reply);
+  return reply;
 }
 
 }  // namespace tandem::server

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType as T
 from gguf import GGUFWriter, RopeScalingType
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import (LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM)
 
 from common import TINY, fill_random, write_tiny_golden
 from gguf_blocks import decode, encode
@@ -44,13 +45,15 @@ FILES = {
                          T.Q8_0, {}),
     "gguf-rope-linear": ("llama", SMALL | {"rope_parameters": LINEAR_ROPE}, T.Q8_0, {}),
     "gguf-qwen2": ("qwen2", SMALL | {"tie_word_embeddings": True}, T.Q8_0, {}),
+    "gguf-qwen3": ("qwen3", SMALL | {"tie_word_embeddings": True, "head_dim": 32}, T.Q8_0, {}),
 }
 
 TENSOR_NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
+    "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }
 
@@ -119,7 +122,8 @@ def rope_factors(model):
 def make(name, seed):
     arch, settings, kind, other_kinds = FILES[name]
     config_class, model_class = {"llama": (LlamaConfig, LlamaForCausalLM),
-                                 "qwen2": (Qwen2Config, Qwen2ForCausalLM)}[arch]
+                                 "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+                                 "qwen3": (Qwen3Config, Qwen3ForCausalLM)}[arch]
     config = config_class(**settings, attn_implementation="eager")
     model = model_class(config)
     fill_random(model, seed)

@@ -37,6 +37,8 @@ TANDEM_INLINE F f_activate(Activation activation, F x) {
       const F cube = f_mul(f_mul(x, x), x);
       return f_swish(x, f_mul(f_fma(cube, f_set(0.044715f), x), f_set(1.59576912f)));
     }
+    case Activation::kSigmoid:
+      return f_div(f_set(1.0f), f_add(f_set(1.0f), f_exp(f_sub(f_zero(), x))));
     case Activation::kRelu2: {
       const F positive = f_max(f_zero(), x);
       return f_mul(positive, positive);

@@ -1,7 +1,7 @@
 // The AMX tile registers as plain functions: eight registers tmm0 to tmm7 of up
 // to 16 rows of 64 bytes. Inline assembly, since g++ 12's tile intrinsics say
 // nothing of the memory they read, so that stores before them may be lost.
-// Calling them needs amx_permit() first, in one thread for the whole process,
+// Calling them needs permit() first, in one thread for the whole process,
 // and a loaded TileConfig in each thread.
 #pragma once
 
@@ -29,7 +29,7 @@ struct alignas(64) TileConfig {
 static_assert(sizeof(TileConfig) == 64);
 
 // Asks the system for the tile registers' state. Threads made later inherit it.
-inline bool amx_permit() {
+inline bool permit() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

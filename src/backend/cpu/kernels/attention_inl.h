@@ -390,3 +390,5 @@ void attend_block(const AttentionArgs& a, const AttentionBlock& b, float* scratc
   }
   finish_queries(a, b, s.total);
 }
+
+#include "backend/cpu/kernels/prompt_attention_inl.h"

@@ -77,3 +77,5 @@ void matmul(const MatmulArgs& args, int64_t unit_begin, int64_t unit_end, int64_
     finish_unit(unit, args.epilogue, token_begin, count, scratch.sums);
   }
 }
+
+#include "backend/cpu/kernels/prompt_inl.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "backend/cpu/tile.h"
@@ -37,6 +38,59 @@ float float_dot(const std::vector<float>& w, const float* x) {
   float acc = 0;
   for (size_t k = 0; k < w.size(); k++) acc = std::fma(w[k], x[k], acc);
   return acc;
+}
+
+// To bf16, ties away from zero, and denormals to 0.
+float as_bf16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  bits = std::isnan(x) ? 0x7fc00000 : (bits + 0x8000) & 0xffff0000;
+  if ((bits & 0x7f800000) == 0) bits &= 0x80000000;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+float flushed(float x) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+}
+
+float tile_dot(const std::vector<float>& w, const std::vector<float>& x) {
+  float acc = 0;
+  for (size_t k = 0; k < w.size(); k += kGroupColumns) {
+    float even = 0;
+    float odd = 0;
+    for (size_t i = k; i < k + kGroupColumns; i += 2) {
+      even = flushed(std::fma(x[i], w[i], even));
+      odd = flushed(std::fma(x[i + 1], w[i + 1], odd));
+    }
+    acc = flushed(acc + flushed(even + odd));
+  }
+  return acc;
+}
+
+std::vector<float> weights_of(const StoredMatrix& w, const TileFormat& format, int64_t row) {
+  std::vector<float> floats(w.cols);
+  if (format.dense) {
+    dequantize_row(w, row, floats.data());
+    return floats;
+  }
+  for (int64_t g = 0; g < w.cols / kGroupColumns; g++) {
+    StoredGroup group{};
+    read_group(w, row, g, group);
+    const GroupFactors factors = group_factors(format, group);
+    for (int i = 0; i < kGroupColumns; i++) {
+      floats[g * kGroupColumns + i] =
+          std::fma(factors.scale[format.halves() ? i / 16 : 0],
+                   static_cast<float>(group.codes[i] - format.zero), factors.min);
+    }
+  }
+  return floats;
+}
+
+std::vector<float> padded_bf16(std::vector<float> values) {
+  for (float& value : values) value = as_bf16(value);
+  values.resize((values.size() + kGroupColumns - 1) / kGroupColumns * kGroupColumns);
+  return values;
 }
 
 }  // namespace
@@ -78,6 +132,21 @@ std::vector<float> matmul(const StoredMatrix& w, std::span<const float> x, int64
                                 ? float_dot(row_floats, x.data() + t * w.cols)
                                 : quantised_dot(w, format, row, quantised[t]);
     }
+  }
+  return y;
+}
+
+std::vector<float> prompt_matmul(const StoredMatrix& w, std::span<const float> x, int64_t n) {
+  std::vector<float> y(n * w.rows);
+  const TileFormat format = tile_format(w);
+  std::vector<std::vector<float>> tokens;
+  for (int64_t t = 0; t < n; t++) {
+    const auto token = x.subspan(t * w.cols, w.cols);
+    tokens.push_back(padded_bf16({token.begin(), token.end()}));
+  }
+  for (int64_t row = 0; row < w.rows; row++) {
+    const std::vector<float> weights = padded_bf16(weights_of(w, format, row));
+    for (int64_t t = 0; t < n; t++) y[t * w.rows + row] = tile_dot(weights, tokens[t]);
   }
   return y;
 }
@@ -132,6 +201,7 @@ double activate(Activation activation, double x) {
     case Activation::kGeluTanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::kRelu2: return x > 0 ? x * x : 0;
+    case Activation::kSigmoid: return 1 / (1 + std::exp(-x));
   }
   return 0;
 }

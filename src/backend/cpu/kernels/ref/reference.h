@@ -22,6 +22,9 @@ Quantised quantise(std::span<const float> x, int limit);
 // activation code, 0 for float activations. x [n, K], result [n, rows].
 std::vector<float> matmul(const StoredMatrix& w, std::span<const float> x, int64_t n, int limit);
 
+// The same for prompt tokens on tiles of bf16, by prompt.h's order, to the bit.
+std::vector<float> prompt_matmul(const StoredMatrix& w, std::span<const float> x, int64_t n);
+
 // One query over the keys and values it sees, in double precision.
 //   q [k_dim], keys [count, k_dim], values [count, v_dim], result [v_dim]
 // `sink`: an extra logit without a value, or null.
