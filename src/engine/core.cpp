@@ -96,7 +96,7 @@ void Core::add(std::unique_ptr<Row> owned) {
   rows_.emplace(id, std::move(owned));
 }
 
-void Core::add(std::unique_ptr<ExclusiveWork> work) {
+void Core::add(std::shared_ptr<ExclusiveWork> work) {
   const int64_t ticket = --last_exclusive_;
   gateway_.request(ticket);
   exclusive_.emplace(ticket, std::move(work));
@@ -154,18 +154,9 @@ void Core::take_turn() {
   turn_ = gateway_.turn(scheduler_.started() > 0, scheduler_.candidate().has_value());
   while (turn_.id < 0) {
     const auto node = exclusive_.extract(turn_.id);
-    run(*node.mapped());
+    node.mapped()->run(loaded_);
     gateway_.release(turn_.id);
     turn_ = gateway_.turn(scheduler_.started() > 0, scheduler_.candidate().has_value());
-  }
-}
-
-void Core::run(ExclusiveWork& work) {
-  try {
-    work.body(loaded_);
-    work.done.set_value();
-  } catch (...) {
-    work.done.set_exception(std::current_exception());
   }
 }
 
@@ -418,7 +409,7 @@ void Core::fail_all(const std::string& message) {
 void Core::fail_exclusive(const std::string& message) {
   for (auto& [ticket, work] : exclusive_) {
     gateway_.release(ticket);
-    work->done.set_exception(std::make_exception_ptr(Error(ErrorCode::kUnavailable, message)));
+    work->fail(std::make_exception_ptr(Error(ErrorCode::kUnavailable, message)));
   }
   exclusive_.clear();
 }

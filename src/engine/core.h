@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "cache/ledger.h"
 #include "engine/engine.h"
+#include "engine/exclusive_work.h"
 #include "engine/kv_pools.h"
 #include "engine/prefix_cache.h"
 #include "engine/row.h"
@@ -23,12 +23,6 @@
 
 namespace tandem {
 
-// What Engine::run_exclusive was given.
-struct ExclusiveWork {
-  std::function<void(LoadedModel&)> body;
-  std::promise<void> done;
-};
-
 class Core {
  public:
   // All must outlive this.
@@ -38,7 +32,7 @@ class Core {
   void add(std::unique_ptr<Row> row);
   // Runs it when the batch is empty and nothing asked earlier. It is done or failed in
   // the end, whatever happens.
-  void add(std::unique_ptr<ExclusiveWork> work);
+  void add(std::shared_ptr<ExclusiveWork> work);
   // Takes out rows that were cancelled or whose reader has been idle for too
   // long, and resumes those whose reader has caught up.
   void sweep();
@@ -70,7 +64,6 @@ class Core {
   void refresh_pages();
   // Finds out who may run now; exclusive work whose turn it is runs here.
   void take_turn();
-  void run(ExclusiveWork& work);
   void fail_exclusive(const std::string& message);
   void admit_rows();
   // Looks the row up in the cache and lets it in, if it fits. A row of which others
@@ -114,7 +107,7 @@ class Core {
   StepArrays arrays_;
   Sampler sampler_;
   std::unordered_map<RowId, std::unique_ptr<Row>> rows_;
-  std::map<int64_t, std::unique_ptr<ExclusiveWork>> exclusive_;  // by negative ticket
+  std::map<int64_t, std::shared_ptr<ExclusiveWork>> exclusive_;  // by negative ticket
   int64_t last_exclusive_ = 0;
   struct Final {
     std::shared_ptr<StreamChannel> channel;

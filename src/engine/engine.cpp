@@ -116,7 +116,7 @@ class Engine::Impl {
   std::string why_serial_;     // same
   Capabilities capabilities_;  // same
   std::vector<std::unique_ptr<Row>> inbox_;
-  std::vector<std::unique_ptr<ExclusiveWork>> exclusive_inbox_;
+  std::vector<std::shared_ptr<ExclusiveWork>> exclusive_inbox_;
   EngineStats core_stats_;
   RowId next_id_ = 1;
   int64_t submitted_ = 0, refused_ = 0;
@@ -190,16 +190,14 @@ std::shared_ptr<Stream> Engine::Impl::submit(Request request, SubmitOptions opti
 
 void Engine::Impl::run_exclusive(std::function<void(LoadedModel&)> body) {
   INVARIANT(std::this_thread::get_id() != thread_.get_id());
-  auto work = std::make_unique<ExclusiveWork>();
-  work->body = std::move(body);
-  std::future<void> done = work->done.get_future();
+  const auto work = std::make_shared<ExclusiveWork>(std::move(body));
   {
     std::lock_guard lock(mutex_);
     require_serving();
-    exclusive_inbox_.push_back(std::move(work));
+    exclusive_inbox_.push_back(work);
   }
   doorbell_->ring();
-  done.get();
+  work->wait();
 }
 
 bool Engine::Impl::wait_idle(std::chrono::milliseconds wait_max) {
@@ -312,7 +310,7 @@ void Engine::Impl::loop(Core& core) {
 
 bool Engine::Impl::take_in(Core& core) {
   std::vector<std::unique_ptr<Row>> rows;
-  std::vector<std::unique_ptr<ExclusiveWork>> exclusive;
+  std::vector<std::shared_ptr<ExclusiveWork>> exclusive;
   bool stopping = false, cancelling = false;
   {
     std::lock_guard lock(mutex_);

@@ -35,13 +35,17 @@ TEST_CASE("rows that had to give their pages back deliver what they deliver alon
   for (const FakeOptions& fake :
        {tight(), tight({.window = 40}), tight({.window = 33, .states = true})}) {
     CAPTURE(fake.window);
-    auto e = engine(fake, {.max_rows = 5, .step_tokens = 40});
+    Gate gate;
+    FakeOptions gated = fake;
+    gated.on_forward = [&](const Step&) { gate.pass(); };
+    auto e = engine(gated, {.max_rows = 5, .step_tokens = 40, .stream_events_max = 200});
     std::vector<std::shared_ptr<Stream>> streams;
-    for (int i = 0; i < 8; ++i) streams.push_back(e->submit(request(prompt(60, i + 1), 150)));
+    for (int i = 0; i < 8; ++i) streams.push_back(e->submit(request(prompt(60, i + 1), 190)));
+    gate.open();
     for (int i = 0; i < 8; ++i) {
       const Collected all = collect(*streams[i]);
-      CHECK(all.ids == fake_greedy(prompt(60, i + 1), 150, fake));
-      CHECK(all.last.usage.generated_tokens == 150);
+      CHECK(all.ids == fake_greedy(prompt(60, i + 1), 190, fake));
+      CHECK(all.last.usage.generated_tokens == 190);
     }
     CHECK(e->stats().preemptions > 0);
     CHECK(e->stats().finished_error == 0);
@@ -51,7 +55,10 @@ TEST_CASE("rows that had to give their pages back deliver what they deliver alon
 
 TEST_CASE("seeded sampling, penalties and log-probabilities survive preemption bit by bit") {
   auto roomy = engine({});
-  auto e = engine(tight(), {.max_rows = 5, .step_tokens = 40});
+  Gate gate;
+  FakeOptions gated = tight();
+  gated.on_forward = [&](const Step&) { gate.pass(); };
+  auto e = engine(gated, {.max_rows = 5, .step_tokens = 40, .stream_events_max = 200});
   const auto make = [](int i) {
     Request r = scored(prompt(100, i + 1), 140);
     r.sampling.temperature = 1;
@@ -61,6 +68,7 @@ TEST_CASE("seeded sampling, penalties and log-probabilities survive preemption b
   };
   std::vector<std::shared_ptr<Stream>> streams;
   for (int i = 0; i < 6; ++i) streams.push_back(e->submit(make(i)));
+  gate.open();
   for (int i = 0; i < 6; ++i) {
     const Collected alone = run(*roomy, make(i));
     const Collected all = collect(*streams[i]);
