@@ -134,6 +134,7 @@ struct Fuzz {
     int32_t alike = 0;
     for (auto it = naive.lower_bound(start); it != naive.end(); ++it) {
       const auto& [key, block] = *it;
+      if (key.size() < start.size()) break;
       if (!std::equal(start.begin(), start.end(), key.begin())) break;
       if (key.size() != start.size() + kPage || !usable(&block)) continue;
       if (std::ranges::count(block.pages, -1) > 0) continue;
